@@ -1,0 +1,36 @@
+/* Bump memory for what lives as long as one request. Nothing is freed singly; arena_reset gives all
+ * back at once. Grows in blocks up to a limit; at the limit arena_alloc returns NULL, and decoders
+ * report ERR_TOO_LARGE.
+ *
+ * Shard: the owner's.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct arena_block;
+
+struct arena {
+    struct arena_block *blocks; /* Newest first. */
+    uint8_t *cursor;
+    uint8_t *end;
+    size_t used_size; /* Bytes handed out and lost to alignment. */
+    size_t size_max;
+};
+
+void arena_init(struct arena *a, size_t size_max);
+void arena_done(struct arena *a);
+
+/* Keeps the first block, so that a steady caller stops calling malloc. */
+void arena_reset(struct arena *a);
+
+/* Zeroed, aligned for any type. NULL at the limit. size 0 gives a valid, distinct-enough pointer.
+ */
+[[nodiscard]] void *arena_alloc(struct arena *a, size_t size);
+
+/* count * size with overflow check. */
+[[nodiscard]] void *arena_alloc_array(struct arena *a, size_t count, size_t size);
+
+/* A NUL-terminated copy; NULL at the limit. */
+[[nodiscard]] char *arena_strndup(struct arena *a, const char *text, size_t size);

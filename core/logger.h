@@ -1,0 +1,41 @@
+/* Log lines: one per event, `event: key=value key=value`, to a sink.
+ *
+ *   log_info(s->log, "segment_rolled", "topic=%s partition=%d base_index=%" PRIu64, ...);
+ *
+ * writes `2026-11-29T19:00:00.123Z INFO segment_rolled: topic=... partition=0 base_index=17`.
+ * The sink is chosen at start (stderr in production, memory in the simulator) and must accept calls
+ * from any shard.
+ */
+#pragma once
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum log_level {
+    LOG_DEBUG,
+    LOG_INFO,
+    LOG_WARN,
+    LOG_ERROR,
+};
+
+struct logger;
+typedef void log_sink_fn(struct logger *l, enum log_level level, const char *line, size_t size);
+
+struct logger {
+    enum log_level level; /* Less important lines are dropped. */
+    log_sink_fn *sink;    /* line has no newline at its end. */
+    void *context;
+    int64_t (*wall_ms)(struct logger *l);
+};
+
+/* To stderr, one write per line. */
+void logger_init_stderr(struct logger *l, enum log_level level);
+
+[[gnu::format(printf, 4, 5)]] void
+log_event(struct logger *l, enum log_level level, const char *event, const char *format, ...);
+
+#define log_debug(l, event, ...) log_event((l), LOG_DEBUG, (event), __VA_ARGS__)
+#define log_info(l, event, ...)  log_event((l), LOG_INFO, (event), __VA_ARGS__)
+#define log_warn(l, event, ...)  log_event((l), LOG_WARN, (event), __VA_ARGS__)
+#define log_error(l, event, ...) log_event((l), LOG_ERROR, (event), __VA_ARGS__)

@@ -1,0 +1,40 @@
+/* A view of bytes somebody else owns. NULL data with size 0 is the null value of the wire.
+ *
+ * Shard: any.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct slice {
+    const uint8_t *data;
+    size_t size;
+};
+
+static inline struct slice slice_of(const void *data, size_t size)
+{
+    return (struct slice){.data = data, .size = size};
+}
+
+static inline struct slice slice_of_string(const char *text)
+{
+    return text == NULL ? (struct slice){0} : slice_of(text, strlen(text));
+}
+
+static inline bool slice_is_null(struct slice s)
+{
+    return s.data == NULL;
+}
+
+static inline bool slice_equal(struct slice a, struct slice b)
+{
+    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+}
+
+static inline bool slice_equal_string(struct slice a, const char *text)
+{
+    return slice_equal(a, slice_of_string(text));
+}
