@@ -1,0 +1,74 @@
+/* The shared flush of one shard on one data directory (DESIGN 4.2).
+ *
+ * A client (a log, the store) with something to make durable asks once. A round then is
+ *   write: every asking client submits its writes;
+ *   flush: when all those writes completed, ONE fdatasync makes them durable (or one per touched
+ *          file, where the file system does not give that promise);
+ *   done:  each client of the round is told.
+ * The next round writes while the current one flushes; at most one flush is in flight. Rounds run
+ * back to back while there is work, never on a timer. A failed flush is fatal and never retried.
+ *
+ * Only overwrites of blocks whose extents are durable may ride a shared flush; births and growth of
+ * files use their own fsync (segment.h).
+ *
+ * Shard: the owner's.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/list.h"
+
+struct shard;
+struct flusher;
+struct flush_client;
+
+struct flush_client_ops {
+    /* Submit all writes that should be durable at the end of this round; for each call
+     * flusher_write_started now and flusher_write_done from its completion. */
+    void (*write)(struct flush_client *c);
+    /* Everything this client started in the round is durable. */
+    void (*on_flushed)(struct flush_client *c);
+};
+
+/* Embedded in the client. A client is in at most one writing and one flushing round at a time. */
+struct flush_client {
+    const struct flush_client_ops *ops;
+    struct list ask_link;   /* Private. */
+    struct list round_link; /* Private. */
+    bool is_asking;         /* Private. */
+};
+
+void flush_client_init(struct flush_client *c, const struct flush_client_ops *ops);
+
+/* is_shared: io_fs_info said that one flush covers all files. on_failed is called once when a write
+ * or flush failed for good; the flusher then stops. */
+enum err flusher_new(struct shard *s,
+                     bool is_shared,
+                     void *context,
+                     void (*on_failed)(void *context, enum err e),
+                     struct flusher **ret_flusher);
+/* No round may be running and nobody asking. */
+void flusher_free(struct flusher *f);
+
+/* c wants a round; harmless if it asks already. */
+void flusher_ask(struct flusher *f, struct flush_client *c);
+/* Takes back an ask that is not in a round. */
+void flusher_withdraw(struct flusher *f, struct flush_client *c);
+
+/* fd: the file written, for the flush. */
+void flusher_write_started(struct flusher *f, int fd);
+/* result other than ERR_OK fails the flusher. */
+void flusher_write_done(struct flusher *f, enum err result);
+
+bool flusher_is_idle(const struct flusher *f);
+
+struct flusher_stats {
+    uint64_t rounds;
+    uint64_t flushes; /* fdatasync calls. */
+    uint64_t clients; /* Sum over rounds. */
+    uint64_t flush_us_sum;
+};
+const struct flusher_stats *flusher_stats(const struct flusher *f);

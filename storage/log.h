@@ -1,0 +1,160 @@
+/* The log of one partition: append, flush, read, cut, recover (DESIGN 4).
+ *
+ * Rules of use:
+ *  1. log_append only copies into the tail; on_flushed tells when entries are durable, in order.
+ *     Nobody may be told "done" before that.
+ *  2. A refused append (ERR_BUSY) changed nothing; on_room comes when it is worth trying again.
+ *  3. Reads see whole batches in [offset, end_offset); the caller passes end_offset (the commit
+ *     boundary), the log does not know what is committed.
+ *  4. log_cut removes entries from an index on; derived state above must be rolled back by the
+ *     caller from on_replay or its own memory.
+ *  5. A failed write or flush, or damage at or below D, is not hidden: on_failed, once.
+ *
+ * Shard: the owner of the partition.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/ids.h"
+#include "core/list.h"
+#include "storage/entry.h"
+
+struct shard;
+struct flusher;
+struct store;
+struct log;
+
+/* What all logs of one (data directory, shard) share. */
+struct log_env {
+    struct shard *s;
+    const char *dir; /* The data directory. */
+    struct store *store;
+    struct flusher *flusher;
+    struct tail_cache *cache; /* NULL = none. */
+};
+
+struct log_options {
+    uint64_t segment_size_max; /* bytes; a segment is rolled before it grows beyond this, but one
+                                  entry always fits */
+    uint32_t fill_step_min;    /* bytes zero-filled ahead for a cold log, multiple of the block */
+    uint32_t fill_step_max;    /* and for a hot one */
+    uint32_t index_interval;   /* bytes between sparse index points */
+};
+extern const struct log_options LOG_OPTIONS_DEFAULT;
+
+struct log_callbacks {
+    /* Every entry with an index <= index is durable. */
+    void (*on_flushed)(void *context, uint64_t index);
+    void (*on_room)(void *context);
+    void (*on_failed)(void *context, enum err e);
+    /* During log_open, each surviving entry in order; payload valid during the call. An error ends
+     * the open with it. */
+    enum err (*on_replay)(void *context, const struct log_entry *entry);
+    /* log_open ended. Not called with an error after any other callback but on_replay. */
+    void (*on_opened)(void *context, enum err e);
+};
+
+struct log_open {
+    const struct log_env *env;
+    struct partition_id id;
+    const char *name; /* "<topic>-<partition>" for the name-link and log lines; copied. */
+    struct log_options options;
+    const struct log_callbacks *callbacks;
+    void *context;
+};
+
+/* Starts opening: redoes cut intents, recovers, replays, then on_opened. A partition that was never
+ * written has no file and opens empty. */
+enum err log_open(const struct log_open *how, struct log **ret_log);
+
+/* Flushes, persists {D, commit}, closes files; then on_closed from the loop. No read may be begun
+ * afterwards. The log is freed when on_closed returns. */
+void log_close(struct log *l, void *context, void (*on_closed)(void *context));
+
+/* Removes all files and store values of a log; on_deleted from the loop. The log is freed. */
+void log_delete(struct log *l, void *context, void (*on_deleted)(void *context, enum err e));
+
+/* Copies an entry to the tail; entry->index is ignored, *ret_index is the one it got. The entry's
+ * base_offset must be log_next_offset, its term not below the last.
+ *   ERR_BUSY       no room now (memory, zero-filled space, segment being born)
+ *   ERR_NO_SPACE   the disk is full
+ *   ERR_TOO_LARGE  bigger than an entry may be
+ *   ERR_FAILED     fail-stopped
+ */
+enum err log_append(struct log *l, const struct log_entry *entry, uint64_t *ret_index);
+
+/* State, all cheap. An empty log: last_index 0, next_offset 0. */
+uint64_t log_first_index(const struct log *l);
+uint64_t log_last_index(const struct log *l);
+uint64_t log_last_term(const struct log *l);
+uint64_t log_flushed_index(const struct log *l);
+int64_t log_start_offset(const struct log *l);
+int64_t log_next_offset(const struct log *l);
+int64_t log_flushed_offset(const struct log *l); /* next_offset of the flushed index */
+uint64_t log_size(const struct log *l);          /* bytes on disk up to the tail */
+bool log_is_failed(const struct log *l);
+
+/* The partition's commit index, persisted with D (DESIGN 4.5). Only rises. */
+void log_set_commit(struct log *l, uint64_t index);
+
+/* Bytes of batches in [offset, end_offset), at most max: exact while the tail cache holds them,
+ * else an estimate by index points, never 0 if there is a batch. */
+size_t log_readable_size(const struct log *l, int64_t offset, int64_t end_offset, size_t max);
+
+/* One read. dst may belong to another shard that waits for the answer. */
+struct log_read {
+    int64_t offset;
+    int64_t end_offset;
+    uint8_t *dst;
+    size_t dst_size;
+    void (*on_done)(struct log_read *r); /* Never inside log_read_begin. */
+
+    /* Result. The batch that contains offset comes whole, followed by whole batches.
+     *   ERR_TOO_LARGE   the first batch does not fit: size_needed says what would
+     *   ERR_OUT_OF_RANGE  offset below the log start or above its end
+     *   ERR_CORRUPT     the bytes on disk fail their check
+     *   ERR_BUSY        no memory for reading now
+     */
+    enum err result;
+    size_t size;
+    size_t size_needed;
+
+    struct list link; /* Private, as what follows. */
+    struct log *log;
+    void *state;
+};
+void log_read_begin(struct log *l, struct log_read *r);
+
+/* First record at or after timestamp (ListOffsets): offset -1 if there is none below end_offset. */
+struct log_time_query {
+    int64_t timestamp; /* ms */
+    int64_t end_offset;
+    void (*on_done)(struct log_time_query *q);
+    enum err result;
+    int64_t ret_offset;
+    int64_t ret_timestamp;
+    uint64_t ret_term;
+    struct list link; /* Private, as what follows. */
+    struct log *log;
+    void *state;
+};
+void log_time_query_begin(struct log *l, struct log_time_query *q);
+
+/* Removes entries with an index >= index, durably, with an intent (DESIGN 4.6). No append may be
+ * made until on_cut. Reads in flight end with what they have or ERR_OUT_OF_RANGE. */
+struct log_cut {
+    uint64_t index;
+    void (*on_cut)(struct log_cut *c);
+    enum err result;
+    struct list link; /* Private, as what follows. */
+    struct log *log;
+};
+void log_cut_begin(struct log *l, struct log_cut *c);
+
+/* The last offset + 1 written under a term <= term, and the largest such term (KIP-320). False if
+ * the log knows no term <= term. */
+bool log_term_end(const struct log *l, uint64_t term, uint64_t *ret_term, int64_t *ret_offset);

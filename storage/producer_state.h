@@ -1,0 +1,60 @@
+/* Idempotent producers of one partition: the last five batches of each producer id (KIP-98,
+ * KIP-360; PROTOCOL section 10). An engine: no I/O; rebuilt by replaying the log.
+ *
+ * Rules, in this order for a batch (pid, epoch, first..last sequence):
+ *  1. same epoch and exactly one of the five cached ranges: a duplicate, answered with its offset;
+ *  2. a lower epoch than the stored one: stale;
+ *  3. a higher epoch: the first sequence must be 0, the cache is emptied (any higher epoch,
+ * KIP-360);
+ *  4. same epoch: the first sequence must be the last + 1, INT32_MAX followed by 0;
+ *  5. no state: any sequence.
+ * A refused batch never changes the state.
+ *
+ * Bounded: at most producers_max ids; at the limit the one unused for longest is forgotten.
+ *
+ * Shard: the owner of the partition.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "storage/batch.h"
+
+enum {
+    PRODUCER_BATCHES = 5,
+};
+
+struct producer_state;
+
+enum err
+producer_state_new(uint64_t hash_seed, uint32_t producers_max, struct producer_state **ret);
+void producer_state_free(struct producer_state *ps);
+
+struct producer_verdict {
+    bool is_duplicate;
+    int64_t base_offset; /* Of the original batch. */
+    int64_t timestamp;
+};
+
+/* Judges a batch; changes nothing. Batches without producer id pass.
+ *   ERR_SEQUENCE_OUT_OF_ORDER, ERR_PRODUCER_EPOCH_STALE
+ */
+enum err producer_state_check(const struct producer_state *ps,
+                              const struct batch_header *h,
+                              struct producer_verdict *ret_verdict);
+
+/* The batch was appended at base_offset (or is replayed). Remembers index for roll back. */
+void producer_state_apply(struct producer_state *ps,
+                          const struct batch_header *h,
+                          int64_t base_offset,
+                          uint64_t index,
+                          int64_t now_ms);
+
+/* Forgets ids without writes for longer than expiration_ms. */
+void producer_state_expire(struct producer_state *ps, int64_t now_ms, int64_t expiration_ms);
+
+/* Back to the empty state, before a replay. */
+void producer_state_clear(struct producer_state *ps);
+uint32_t producer_state_count(const struct producer_state *ps);
