@@ -187,6 +187,10 @@ static inline void io_flush(struct io *io)
 
 void io_recv_buffer_return(struct io *io, void *buf);
 
+/* Submits op (on_done is set here) and waits on the backend until it is done. For start-up, before the
+ * loop runs, and for tools; the simulated backend moves its clock meanwhile. Returns op->result. */
+enum err io_call(struct io *io, struct io_op *op);
+
 /* Start-up helpers, blocking; see io_backend_ops. */
 enum err io_list_dir(struct io *io,
                      const char *path,

@@ -3,7 +3,7 @@
  *   <data>/LOCK         one process per directory
  *   <data>/format.json  {"version", "cluster_id", "node_id", "directory_id"}
  *
- * Shard: shard 0 at start; blocking.
+ * Shard: shard 0 at start; blocking (through io_call, which waits on the backend).
  */
 #pragma once
 
