@@ -1,0 +1,186 @@
+/* One shard's door to everything partitioned: partition operations and controller requests, by
+ * message to the owning shard and home again. Callers need not know where a partition lives, nor
+ * whether that is their own shard.
+ *
+ * Life of an operation: the caller embeds a struct partition_op (or controller_request), fills it,
+ * submits it, and gets on_done on its own shard, never inside submit, exactly once. Memory that the
+ * operation points at must stay valid until then.
+ *
+ * Shard: every shard of a broker has one struct cluster; all calls on the shard that owns it.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cluster/metadata.h"
+#include "core/err.h"
+#include "core/ids.h"
+#include "core/list.h"
+#include "core/slice.h"
+#include "core/xmsg.h"
+#include "storage/batch.h"
+#include "storage/log.h"
+
+struct cluster;
+
+/* ---- partition operations ---- */
+
+enum partition_op_kind {
+    PARTITION_PRODUCE,   /* batch -> base_offset ... */
+    PARTITION_OFFSETS,   /* -> state of the partition only */
+    PARTITION_PEEK,      /* offset, size_max -> readable size, state */
+    PARTITION_WAIT,      /* high watermark -> done when it has moved past it, or cancelled */
+    PARTITION_READ,      /* offset, dst, dst_size -> bytes */
+    PARTITION_FIND_TIME, /* timestamp -> offset, timestamp, epoch */
+    PARTITION_TERM_END,  /* leader epoch -> its end offset (KIP-320) */
+};
+
+/* Where a partition stands. -1 where unknown. */
+struct partition_offsets {
+    int64_t log_start_offset;
+    int64_t high_watermark; /* = commit */
+    int64_t last_stable_offset;
+    int64_t log_end_offset;
+    int32_t leader_epoch;
+};
+
+struct partition_op {
+    enum partition_op_kind kind;
+    struct partition_id id;
+    int32_t current_leader_epoch; /* As the client knows it; -1 = no check. */
+    void (*on_done)(struct partition_op *op);
+    void *context; /* The caller's. */
+
+    union {
+        struct {
+            struct slice batch; /* Exactly what the client sent for this partition. */
+            int16_t acks;       /* -1, 0, 1 */
+            int16_t produce_version;
+            /* Runs on the home shard when the bytes of batch are no longer needed, before on_done;
+             * may be NULL. */
+            void (*on_copied)(struct partition_op *op);
+        } produce;
+        struct {
+            int64_t offset;
+            size_t size_max; /* PEEK: no need to look further. */
+            uint8_t *dst;    /* READ */
+            size_t dst_size; /* READ */
+            bool is_read_committed;
+        } fetch;
+        struct {
+            int64_t high_watermark; /* Known to the caller. */
+        } wait;
+        struct {
+            int64_t timestamp;
+            bool is_read_committed;
+        } find_time;
+        struct {
+            int32_t leader_epoch;
+        } term_end;
+    } in;
+
+    /* Results, valid in on_done. */
+    enum err result;                  /* ERR_NOT_FOUND: no such partition here. */
+    struct partition_offsets offsets; /* Filled whenever the partition exists. */
+    union {
+        struct {
+            int64_t base_offset;
+            int64_t append_time_ms; /* -1 unless LogAppendTime */
+            struct batch_fault fault;
+        } produce;
+        struct {
+            size_t size;        /* PEEK: readable bytes; READ: bytes copied. */
+            size_t size_needed; /* READ with ERR_TOO_LARGE. */
+        } fetch;
+        struct {
+            int64_t offset;
+            int64_t timestamp;
+            int32_t leader_epoch;
+        } find_time;
+        struct {
+            int32_t leader_epoch;
+            int64_t end_offset;
+        } term_end;
+    } out;
+
+    /* Private. */
+    struct xmsg msg;
+    struct xmsg_hop route[2];
+    struct list link;
+    bool is_cancelled;
+    void *server_state;
+};
+
+void cluster_partition_submit(struct cluster *c, struct partition_op *op);
+
+/* Asks for the early end of a PARTITION_WAIT in flight; its on_done still comes (ERR_CANCELLED, or
+ * ERR_OK if it was faster). Asking twice is harmless. cancel must stay valid until that on_done AND
+ * its own on_done. */
+struct partition_cancel {
+    struct partition_op *target;
+    void (*on_done)(struct partition_cancel *cancel);
+    struct xmsg msg; /* Private, as what follows. */
+    struct xmsg_hop route[2];
+};
+void cluster_partition_cancel(struct cluster *c, struct partition_cancel *cancel);
+
+/* ---- controller requests ---- */
+
+enum controller_request_kind {
+    CONTROLLER_CREATE_TOPIC,
+    CONTROLLER_DELETE_TOPIC,
+    CONTROLLER_ALLOCATE_PRODUCER_ID,
+};
+
+struct config_pair {
+    struct slice name;
+    struct slice value; /* Null = default. */
+};
+
+struct controller_request {
+    enum controller_request_kind kind;
+    void (*on_done)(struct controller_request *r); /* The change is applied on every shard. */
+    void *context;
+    union {
+        struct {
+            struct slice name;
+            int32_t partitions_count;   /* -1 = broker default */
+            int16_t replication_factor; /* -1 = broker default */
+            const struct config_pair *configs;
+            uint32_t configs_count;
+            bool is_validate_only;
+        } create_topic;
+        struct {
+            struct uuid id; /* Zero: by name. */
+            struct slice name;
+        } delete_topic;
+    } in;
+
+    enum err result;
+    char message[256]; /* For error_message; says what to do. Empty if there is none. */
+    union {
+        struct {
+            struct uuid id;
+            int32_t partitions_count;
+            int16_t replication_factor;
+        } create_topic;
+        struct {
+            int64_t producer_id;
+        } allocate_producer_id;
+    } out;
+
+    struct xmsg msg; /* Private, as what follows. */
+    struct xmsg_hop route[2];
+    struct list link;
+    void *server_state;
+};
+
+void controller_submit(struct cluster *c, struct controller_request *r);
+
+/* ---- life ---- */
+
+struct cluster_settings; /* Broker-wide values: cluster/settings.h. */
+
+const struct metadata *cluster_metadata(const struct cluster *c);

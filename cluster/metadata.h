@@ -1,0 +1,57 @@
+/* What this shard knows of the cluster: topics, their partitions and configurations, brokers. Every
+ * shard has its own copy, changed only by applying the controller's (group 0's) committed entries
+ * in order; shard 0 broadcasts them. Reading is local and never waits.
+ *
+ * Shard: the owner's. A pointer into it is valid until the next turn.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/ids.h"
+#include "core/slice.h"
+
+struct metadata;
+
+struct topic_config_entry {
+    char *name;
+    char *value; /* Text as the client gave it. */
+};
+
+/* Effective values the hot path needs, derived from config entries and broker defaults. */
+struct topic_settings {
+    uint32_t message_size_max;       /* max.message.bytes */
+    bool is_compacted;               /* cleanup.policy contains compact */
+    bool is_log_append_time;         /* message.timestamp.type */
+    int64_t timestamp_before_ms_max; /* INT64_MAX = no limit */
+    int64_t timestamp_after_ms_max;
+    uint32_t replicas_min;     /* min.insync.replicas */
+    uint64_t segment_size_max; /* segment.bytes */
+};
+
+struct topic {
+    struct uuid id;
+    char name[TOPIC_NAME_SIZE_MAX + 1];
+    bool is_internal;
+    int32_t partitions_count;
+    int16_t replication_factor;
+    struct topic_config_entry *configs; /* Only those set explicitly. */
+    uint32_t configs_count;
+    struct topic_settings settings;
+};
+
+/* NULL if unknown. */
+const struct topic *metadata_topic_by_name(const struct metadata *m, struct slice name);
+const struct topic *metadata_topic_by_id(const struct metadata *m, const struct uuid *id);
+uint32_t metadata_topics_count(const struct metadata *m);
+/* In order of name; index < count. */
+const struct topic *metadata_topic_at(const struct metadata *m, uint32_t index);
+
+/* The shard that serves a partition on this node. */
+uint16_t metadata_partition_shard(const struct metadata *m, const struct partition_id *id);
+
+int32_t metadata_node_id(const struct metadata *m);
+const struct uuid *metadata_cluster_id(const struct metadata *m);
+/* The leader epoch of every partition led by this node: group 0's term of this start. */
+int32_t metadata_leader_epoch(const struct metadata *m);
