@@ -78,5 +78,7 @@ struct buf_waiter {
  * buf_pool_run_waiters. */
 void buf_pool_wait(struct buf_pool *p, struct buf_waiter *w);
 void buf_pool_cancel_wait(struct buf_pool *p, struct buf_waiter *w);
+/* True if buf_pool_run_waiters would run somebody. */
+bool buf_pool_has_ready_waiters(const struct buf_pool *p);
 /* Called by the loop once per turn. Returns how many ran. */
 size_t buf_pool_run_waiters(struct buf_pool *p);

@@ -45,7 +45,8 @@ static inline bool partition_id_equal(const struct partition_id *a, const struct
 /* Text form as Kafka prints it. */
 void uuid_format(const struct uuid *u, char ret_text[UUID_TEXT_SIZE]);
 
-/* False if text is not 22 characters of that alphabet; *ret_uuid is then left alone. */
+/* False if text is not 22 characters of that alphabet, or not the one spelling that uuid_format
+ * gives; *ret_uuid is then left alone. */
 bool uuid_parse(const char *text, struct uuid *ret_uuid);
 
 /* Group 0, the controller's log: reserved topic id (0, 1) of KIP-516, partition 0. */

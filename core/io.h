@@ -51,7 +51,8 @@ enum io_kind {
                      by io; hand back with io_recv_buffer_return, even from on_done */
     IO_SEND,      /* fd, buf or iov, size: all bytes */
     IO_CANCEL,    /* target: asks for its early end; the target completes with ERR_CANCELLED or
-                     whatever it came to */
+                     whatever it came to. The target's memory must not carry a new op before the
+                     cancel is done, which always ends with ERR_OK */
     IO_KIND_COUNT,
 };
 
@@ -101,8 +102,13 @@ struct io_op {
     struct io *io;
     uint64_t submitted_us;
     int64_t backend_result; /* What the backend reports: >= 0 or -errno; may be short. */
-    struct iovec *rest;     /* Remaining vectors of a continued transfer. */
+    /* What a backend has to move, at file position pos + done_size: set before every start, of the
+     * first attempt as of continued ones, whether the owner gave buf or iov. Backends use these and
+     * never buf, iov and size. Not set for IO_FLAG_POOLED. */
+    const struct iovec *rest;
     uint32_t rest_count;
+    struct iovec rest_one; /* Memory for rest when it is a single piece. */
+    bool is_cancelled;     /* A cancel was submitted: do not continue. */
     uint32_t backend_flags;
     void *backend_data;
 };
@@ -187,8 +193,9 @@ static inline void io_flush(struct io *io)
 
 void io_recv_buffer_return(struct io *io, void *buf);
 
-/* Submits op (on_done is set here) and waits on the backend until it is done. For start-up, before the
- * loop runs, and for tools; the simulated backend moves its clock meanwhile. Returns op->result. */
+/* Submits op (on_done is set here) and waits on the backend until it is done. For start-up, before
+ * the loop runs, and for tools; the simulated backend moves its clock meanwhile. Returns
+ * op->result. */
 enum err io_call(struct io *io, struct io_op *op);
 
 /* Start-up helpers, blocking; see io_backend_ops. */
@@ -203,5 +210,5 @@ void io_unlock(struct io *io, int handle);
 enum err io_file_size(struct io *io, const char *path, uint64_t *ret_size);
 
 /* Maps -errno to our table: ENOSPC and EDQUOT NO_SPACE, ENOENT NOT_FOUND, EEXIST EXISTS, ECANCELED
- * CANCELLED, ECONNRESET and EPIPE CLOSED, ENOBUFS BUSY, else IO. */
+ * CANCELLED, ECONNRESET and EPIPE CLOSED, ENOBUFS BUSY, else IO. 0 and above: OK. */
 enum err io_err_of(int64_t negative_errno);

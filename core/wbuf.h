@@ -20,7 +20,8 @@ struct wbuf {
     size_t size;     /* Bytes written. */
     size_t capacity; /* Bytes allocated. */
     size_t size_max;
-    enum err failure;
+    enum err failure; /* First failure, ERR_OK until then. */
+    bool is_fixed;    /* The memory is the caller's. */
 };
 
 void wbuf_init(struct wbuf *w, size_t size_max);

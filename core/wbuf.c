@@ -1,0 +1,219 @@
+#include "core/wbuf.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/assert.h"
+
+enum {
+    WBUF_CAPACITY_MIN = 256,
+};
+
+void wbuf_init(struct wbuf *w, size_t size_max)
+{
+    *w = (struct wbuf){.size_max = size_max};
+}
+
+void wbuf_init_fixed(struct wbuf *w, void *data, size_t capacity)
+{
+    *w = (struct wbuf){.data = data, .capacity = capacity, .size_max = capacity, .is_fixed = true};
+}
+
+void wbuf_done(struct wbuf *w)
+{
+    if (!w->is_fixed) {
+        free(w->data);
+    }
+    *w = (struct wbuf){0};
+}
+
+uint8_t *wbuf_take(struct wbuf *w, size_t *ret_size)
+{
+    assert(!w->is_fixed);
+    uint8_t *data = w->data;
+    *ret_size = w->size;
+    wbuf_init(w, w->size_max);
+    return data;
+}
+
+static enum err grow(struct wbuf *w, size_t size_needed)
+{
+    assert_cmp(size_needed, >, w->capacity);
+    if (w->is_fixed) {
+        return ERR_TOO_LARGE;
+    }
+    size_t capacity = w->capacity < WBUF_CAPACITY_MIN ? WBUF_CAPACITY_MIN : w->capacity;
+    while (capacity < size_needed) {
+        capacity *= 2;
+    }
+    if (capacity > w->size_max) {
+        capacity = w->size_max;
+    }
+    uint8_t *data = realloc(w->data, capacity);
+    if (data == NULL) {
+        return ERR_BUSY;
+    }
+    w->data = data;
+    w->capacity = capacity;
+    return ERR_OK;
+}
+
+/* Where the next size bytes go, already counted; NULL, and the writer failed, if they do not fit.
+ */
+static uint8_t *extend(struct wbuf *w, size_t size)
+{
+    if (w->failure != ERR_OK) {
+        return NULL;
+    }
+    if (size > w->size_max - w->size) {
+        w->failure = ERR_TOO_LARGE;
+        return NULL;
+    }
+    if (size > w->capacity - w->size) {
+        w->failure = grow(w, w->size + size);
+        if (w->failure != ERR_OK) {
+            return NULL;
+        }
+    }
+    uint8_t *at = w->data + w->size;
+    w->size += size;
+    return at;
+}
+
+static void store_big_endian(uint8_t *at, uint64_t v, size_t size)
+{
+    for (size_t i = size; i > 0; i--) {
+        at[i - 1] = (uint8_t)v;
+        v >>= 8;
+    }
+}
+
+static void put_big_endian(struct wbuf *w, uint64_t v, size_t size)
+{
+    uint8_t *at = extend(w, size);
+    if (at != NULL) {
+        store_big_endian(at, v, size);
+    }
+}
+
+void wbuf_i8(struct wbuf *w, int8_t v)
+{
+    put_big_endian(w, (uint64_t)v, 1);
+}
+
+void wbuf_i16(struct wbuf *w, int16_t v)
+{
+    put_big_endian(w, (uint64_t)v, 2);
+}
+
+void wbuf_u16(struct wbuf *w, uint16_t v)
+{
+    put_big_endian(w, v, 2);
+}
+
+void wbuf_i32(struct wbuf *w, int32_t v)
+{
+    put_big_endian(w, (uint64_t)v, 4);
+}
+
+void wbuf_u32(struct wbuf *w, uint32_t v)
+{
+    put_big_endian(w, v, 4);
+}
+
+void wbuf_i64(struct wbuf *w, int64_t v)
+{
+    put_big_endian(w, (uint64_t)v, 8);
+}
+
+void wbuf_u64(struct wbuf *w, uint64_t v)
+{
+    put_big_endian(w, v, 8);
+}
+
+void wbuf_f64(struct wbuf *w, double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof(bits));
+    put_big_endian(w, bits, 8);
+}
+
+void wbuf_bool(struct wbuf *w, bool v)
+{
+    put_big_endian(w, v ? 1 : 0, 1);
+}
+
+void wbuf_uuid(struct wbuf *w, const struct uuid *v)
+{
+    wbuf_bytes(w, v->bytes, sizeof(v->bytes));
+}
+
+void wbuf_uvarint(struct wbuf *w, uint32_t v)
+{
+    wbuf_uvarlong(w, v);
+}
+
+void wbuf_uvarlong(struct wbuf *w, uint64_t v)
+{
+    uint8_t bytes[10];
+    size_t size = 0;
+    while (v >= 0x80) {
+        bytes[size++] = (uint8_t)(v | 0x80);
+        v >>= 7;
+    }
+    bytes[size++] = (uint8_t)v;
+    wbuf_bytes(w, bytes, size);
+}
+
+void wbuf_varint(struct wbuf *w, int32_t v)
+{
+    wbuf_uvarint(w, (uint32_t)v << 1 ^ (v < 0 ? UINT32_MAX : 0));
+}
+
+void wbuf_varlong(struct wbuf *w, int64_t v)
+{
+    wbuf_uvarlong(w, (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0));
+}
+
+void wbuf_bytes(struct wbuf *w, const void *data, size_t size)
+{
+    uint8_t *at = extend(w, size);
+    if (at != NULL && size > 0) {
+        memcpy(at, data, size);
+    }
+}
+
+size_t wbuf_reserve(struct wbuf *w, size_t size)
+{
+    size_t pos = w->size;
+    uint8_t *at = extend(w, size);
+    if (at != NULL && size > 0) {
+        memset(at, 0, size);
+    }
+    return pos;
+}
+
+void wbuf_patch_i32(struct wbuf *w, size_t pos, int32_t v)
+{
+    wbuf_patch_u32(w, pos, (uint32_t)v);
+}
+
+void wbuf_patch_u32(struct wbuf *w, size_t pos, uint32_t v)
+{
+    if (w->failure != ERR_OK) {
+        return; /* The reservation itself may be what failed. */
+    }
+    assert_cmp(pos, <=, w->size);
+    assert_cmp(w->size - pos, >=, sizeof(v));
+    store_big_endian(w->data + pos, v, sizeof(v));
+}
+
+size_t uvarint_size(uint32_t v)
+{
+    size_t size = 1;
+    while (v >= 0x80) {
+        v >>= 7;
+        size++;
+    }
+    return size;
+}
