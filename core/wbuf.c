@@ -58,9 +58,7 @@ static enum err grow(struct wbuf *w, size_t size_needed)
     return ERR_OK;
 }
 
-/* Where the next size bytes go, already counted; NULL, and the writer failed, if they do not fit.
- */
-static uint8_t *extend(struct wbuf *w, size_t size)
+uint8_t *wbuf_extend(struct wbuf *w, size_t size)
 {
     if (w->failure != ERR_OK) {
         return NULL;
@@ -90,7 +88,7 @@ static void store_big_endian(uint8_t *at, uint64_t v, size_t size)
 
 static void put_big_endian(struct wbuf *w, uint64_t v, size_t size)
 {
-    uint8_t *at = extend(w, size);
+    uint8_t *at = wbuf_extend(w, size);
     if (at != NULL) {
         store_big_endian(at, v, size);
     }
@@ -177,7 +175,7 @@ void wbuf_varlong(struct wbuf *w, int64_t v)
 
 void wbuf_bytes(struct wbuf *w, const void *data, size_t size)
 {
-    uint8_t *at = extend(w, size);
+    uint8_t *at = wbuf_extend(w, size);
     if (at != NULL && size > 0) {
         memcpy(at, data, size);
     }
@@ -186,7 +184,7 @@ void wbuf_bytes(struct wbuf *w, const void *data, size_t size)
 size_t wbuf_reserve(struct wbuf *w, size_t size)
 {
     size_t pos = w->size;
-    uint8_t *at = extend(w, size);
+    uint8_t *at = wbuf_extend(w, size);
     if (at != NULL && size > 0) {
         memset(at, 0, size);
     }

@@ -58,6 +58,10 @@ void wbuf_varint(struct wbuf *w, int32_t v);
 void wbuf_varlong(struct wbuf *w, int64_t v);
 void wbuf_bytes(struct wbuf *w, const void *data, size_t size);
 
+/* Appends size bytes that the caller writes before the next call; NULL, and the writer failed, if
+ * they do not fit. To give back the last n of them: w->size -= n. */
+uint8_t *wbuf_extend(struct wbuf *w, size_t size);
+
 /* Reserves size zero bytes to be patched later and returns their position. */
 size_t wbuf_reserve(struct wbuf *w, size_t size);
 void wbuf_patch_i32(struct wbuf *w, size_t pos, int32_t v);
