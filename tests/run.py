@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+"""Runs suites and counts. Modes: test [PATTERN], interop [NAME], soak MINUTES, ci.
+
+A step is a command with a way to count what passed and failed in it: TAP lines of the unit tests, a
+closing `N passed, N failed`, or the exit code. The last line printed is `N passed, N failed` over all
+steps; exit 1 if anything failed or if nothing ran.
+"""
+import fnmatch
+import json
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+CORES = os.cpu_count() or 1
+TALLY = re.compile(r"^(?:\w+: )?(\d+) passed, (\d+) failed(?:, (\d+) skipped)?$")
+
+
+class Totals:
+    def __init__(self):
+        self.passed = self.failed = 0
+        self.started = time.monotonic()
+
+    def add(self, step, passed, failed, seconds):
+        self.passed += passed
+        self.failed += failed
+        verdict = "ok" if not failed else "FAILED"
+        print(f"== {step}: {verdict} ({passed} passed, {failed} failed, {seconds:.0f} s)", flush=True)
+
+    def close(self):
+        print(f"== total time {time.monotonic() - self.started:.0f} s")
+        print(f"{self.passed} passed, {self.failed} failed", flush=True)
+        return 1 if self.failed or not self.passed else 0
+
+
+def run(totals, step, command, env=None):
+    """One command; its own closing tally counts, else it is one test by its exit code."""
+    began = time.monotonic()
+    print(f"== {step}: {' '.join(map(str, command))}", flush=True)
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                               text=True, errors="replace", env={**os.environ, **(env or {})})
+    tally = None
+    for line in process.stdout:
+        match = TALLY.match(line.strip())
+        if match:
+            tally = int(match.group(1)), int(match.group(2))
+        else:
+            print(f"   {line.rstrip()}", flush=True)
+    code = process.wait()
+    passed, failed = tally or (1, 0)
+    if code and not failed:
+        passed, failed = (0, 1) if tally is None else (passed, 1)
+    totals.add(step, passed, failed, time.monotonic() - began)
+    return not failed
+
+
+def unit(totals, kind, pattern="*"):
+    """The meson tests of one build whose name matches; TAP subtests are what is counted."""
+    began = time.monotonic()
+    build = ROOT / "build" / kind
+    tests = json.loads(subprocess.run(["meson", "introspect", str(build), "--tests"], check=True,
+                                      capture_output=True, text=True).stdout)
+    names = [test["name"] for test in tests if fnmatch.fnmatch(test["name"], f"*{pattern}*")]
+    if not names:
+        return
+    log = build / "meson-logs" / "testlog.json"
+    log.unlink(missing_ok=True)
+    subprocess.run(["meson", "test", "-C", str(build), "--no-rebuild", "--num-processes", str(CORES),
+                    "--quiet", *names], cwd=ROOT, capture_output=True, text=True)
+    passed = failed = 0
+    for line in log.read_text().splitlines():
+        result = json.loads(line)
+        output = (result.get("stdout") or "") + (result.get("stderr") or "")
+        good = len(re.findall(r"^ok \d+", output, re.M))
+        bad = len(re.findall(r"^not ok \d+", output, re.M))
+        if result["result"] not in ("OK", "SKIP", "EXPECTEDFAIL"):
+            bad = max(bad, 1)
+            print(f"   {result['name']}: {result['result']}\n{output[-4000:]}", flush=True)
+        elif result["result"] == "SKIP":
+            print(f"   SKIPPED {result['name']}: {output.strip()[-300:]}", flush=True)
+        for skip in re.findall(r"^(?:ok|not ok) \d+.*# SKIP.*$", output, re.M):
+            print(f"   SKIPPED {result['name']}: {skip}", flush=True)
+        passed += max(good, 1 if not bad and result["result"] != "SKIP" else 0)
+        failed += bad
+    totals.add(f"unit tests ({kind})", passed, failed, time.monotonic() - began)
+
+
+def interop(totals, pattern="*", env=None):
+    for script in sorted((ROOT / "tests" / "interop").glob("test_*.py")):
+        if fnmatch.fnmatch(script.stem, f"*{pattern}*"):
+            run(totals, script.stem, [sys.executable, script], env)
+
+
+def build(totals, kind):
+    return run(totals, f"build {kind}", ["./dev", "build", kind])
+
+
+def readme_test_command():
+    """README promises one command that passes the tests; CI runs what README says."""
+    match = re.search(r"^    (\./dev test)$", (ROOT / "README.md").read_text(), re.M)
+    if not match:
+        raise SystemExit("README.md no longer names its test command (./dev test)")
+    return match.group(1).split()
+
+
+def ci(totals):
+    sim = "build/release/tests/sim/sim"
+    built = [build(totals, kind) for kind in ("release", "debug", "asan", "clang")]
+    if not all(built):
+        return
+    run(totals, "lint", [sys.executable, "tests/lint/lint.py", "--build", "build/debug"])
+    unit(totals, "asan")
+    unit(totals, "clang")
+    run(totals, "simulator, fixed seeds", [sim, "--first", "1", "--runs", "5000", "--jobs", str(CORES)])
+    run(totals, "simulator, same seed same hash", [sim, "--first", "1", "--runs", "50", "--check-determinism"])
+    fresh = random.SystemRandom().randrange(1 << 40)
+    run(totals, "simulator, fresh seeds",
+        [sim, "--first", str(fresh), "--runs", "300", "--jobs", str(CORES)])
+    run(totals, "mutants", [sys.executable, "tests/sim/run_mutants.py"])
+    run(totals, "README's test command", readme_test_command())
+
+
+def soak(totals, minutes):
+    ends = time.monotonic() + 60 * minutes
+    while time.monotonic() < ends:
+        first = random.SystemRandom().randrange(1 << 40)
+        run(totals, "simulator, fresh seeds",
+            ["build/release/tests/sim/sim", "--first", str(first), "--runs", "2000", "--jobs", str(CORES)])
+        run(totals, "kill -9 loop", [sys.executable, "tests/interop/test_kill_loop.py", "--rounds", "200"])
+
+
+def main():
+    mode, *rest = sys.argv[1:] or ["test"]
+    totals = Totals()
+    if mode == "test":
+        unit(totals, "debug", *rest)
+        interop(totals, *rest)
+    elif mode == "interop":
+        interop(totals, *rest)
+    elif mode == "soak":
+        soak(totals, float(rest[0]))
+    elif mode == "ci":
+        ci(totals)
+    else:
+        raise SystemExit(f"run.py: no such mode: {mode}")
+    return totals.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
