@@ -24,8 +24,15 @@
 #include "storage/log.h"
 
 struct cluster;
+struct cluster_set; /* The clusters of all shards of one broker. */
+struct shard;
 
 /* ---- partition operations ---- */
+
+enum {
+    /* PARTITION_FIND_TIME with this timestamp: the record with the largest one (ListOffsets -3). */
+    PARTITION_TIMESTAMP_MAX = -3,
+};
 
 enum partition_op_kind {
     PARTITION_PRODUCE,   /* batch -> base_offset ... */
@@ -49,7 +56,9 @@ struct partition_offsets {
 struct partition_op {
     enum partition_op_kind kind;
     struct partition_id id;
-    int32_t current_leader_epoch; /* As the client knows it; -1 = no check. */
+    /* As the client knows it; -1 = no check. ERR_LEADER_EPOCH_FENCED if lower than the partition's,
+     * ERR_LEADER_EPOCH_UNKNOWN if higher. */
+    int32_t current_leader_epoch;
     void (*on_done)(struct partition_op *op);
     void *context; /* The caller's. */
 
@@ -58,8 +67,8 @@ struct partition_op {
             struct slice batch; /* Exactly what the client sent for this partition. */
             int16_t acks;       /* -1, 0, 1 */
             int16_t produce_version;
-            /* Runs on the home shard when the bytes of batch are no longer needed, before on_done;
-             * may be NULL. */
+            /* Runs on the home shard when the bytes of batch are no longer needed, exactly once
+             * and before on_done, also when the batch is refused; may be NULL. */
             void (*on_copied)(struct partition_op *op);
         } produce;
         struct {
@@ -82,7 +91,10 @@ struct partition_op {
     } in;
 
     /* Results, valid in on_done. */
-    enum err result;                  /* ERR_NOT_FOUND: no such partition here. */
+    /* ERR_NOT_FOUND: no such partition here. ERR_FAILED: fail-stopped. ERR_CANCELLED: the broker
+     * stops. PRODUCE also what batch_check_produced, producer_state_check and log_append say, but
+     * never ERR_BUSY; READ and PEEK also ERR_OUT_OF_RANGE. */
+    enum err result;
     struct partition_offsets offsets; /* Filled whenever the partition exists. */
     union {
         struct {
@@ -105,12 +117,22 @@ struct partition_op {
         } term_end;
     } out;
 
-    /* Private. */
+    /* Private to cluster/ while in flight. */
     struct xmsg msg;
     struct xmsg_hop route[2];
+    struct xmsg copied_msg; /* Goes home ahead of msg, for on_copied. */
+    struct xmsg_hop copied_route;
     struct list link;
-    bool is_cancelled;
-    void *server_state;
+    bool is_copied;      /* Home: on_copied ran. */
+    bool is_checked;     /* Owner: the batch obeys the topic's rules. */
+    int64_t need_offset; /* Owner: parked until the high watermark reaches this. */
+    uint64_t started_us; /* Owner: when it arrived, for the latency histogram. */
+    void *server;        /* The owner's struct cluster, then its struct partition. */
+    union {
+        struct batch_header header;
+        struct log_read read;
+        struct log_time_query query;
+    } work;
 };
 
 void cluster_partition_submit(struct cluster *c, struct partition_op *op);
@@ -123,6 +145,8 @@ struct partition_cancel {
     void (*on_done)(struct partition_cancel *cancel);
     struct xmsg msg; /* Private, as what follows. */
     struct xmsg_hop route[2];
+    struct partition_id id; /* The target's: it may be gone when this arrives. */
+    void *server;
 };
 void cluster_partition_cancel(struct cluster *c, struct partition_cancel *cancel);
 
@@ -136,7 +160,7 @@ enum controller_request_kind {
 
 struct config_pair {
     struct slice name;
-    struct slice value; /* Null = default. */
+    struct slice value; /* Null is refused with ERR_CONFIG_INVALID, as Kafka does. */
 };
 
 struct controller_request {
@@ -174,13 +198,44 @@ struct controller_request {
     struct xmsg msg; /* Private, as what follows. */
     struct xmsg_hop route[2];
     struct list link;
-    void *server_state;
+    uint64_t need_index;
+    void *server;
 };
 
+/* Results beside ERR_OK: ERR_TOPIC_EXISTS, ERR_TOPIC_UNKNOWN, ERR_TOPIC_NAME_INVALID,
+ * ERR_PARTITIONS_INVALID, ERR_REPLICATION_INVALID, ERR_CONFIG_INVALID, ERR_BUSY and ERR_NO_SPACE
+ * (try again), ERR_CANCELLED (the broker stops), ERR_FAILED. */
 void controller_submit(struct cluster *c, struct controller_request *r);
 
 /* ---- life ---- */
 
-struct cluster_settings; /* Broker-wide values: cluster/settings.h. */
+struct cluster_settings; /* cluster/settings.h */
+
+/* One struct cluster for each of shards_count shards; settings must outlive them. Before any shard
+ * runs, or on any thread while no other uses the result. */
+enum err cluster_set_new(const struct cluster_settings *settings,
+                         uint16_t shards_count,
+                         struct cluster_set **ret_set);
+/* Never started, failed to start, or stopped. Accepts NULL. */
+void cluster_set_free(struct cluster_set *set);
+struct cluster *cluster_set_get(struct cluster_set *set, uint16_t shard_id);
+
+/* Opens stores, replays group 0, makes this start's term durable, gives every shard its image and
+ * opens all partitions; then on_started on shard 0, from its loop. The loops of all shards must
+ * run. Called once, on shard 0. On error why is one line that says what to do, and cluster_stop
+ * must still be called. */
+typedef void cluster_started_fn(void *context, enum err e, const char *why);
+void cluster_start(struct cluster_set *set,
+                   struct shard *s,
+                   void *context,
+                   cluster_started_fn *on_started);
+
+/* Refuses new operations (ERR_CANCELLED), ends waits, lets what was appended become durable, closes
+ * all logs and stores; then on_stopped on shard 0, from its loop. On shard 0, after on_started. */
+typedef void cluster_stopped_fn(void *context);
+void cluster_stop(struct cluster_set *set,
+                  struct shard *s,
+                  void *context,
+                  cluster_stopped_fn *on_stopped);
 
 const struct metadata *cluster_metadata(const struct cluster *c);

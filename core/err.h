@@ -25,6 +25,8 @@
     X(CLOSED)                /* The peer is gone. */                                   \
     X(TIMED_OUT)             /* The deadline passed; the work may still happen. */     \
     X(NOT_LEADER)            /* This broker does not lead the partition. */            \
+    X(LEADER_EPOCH_FENCED)   /* The client knows an older leader epoch. */             \
+    X(LEADER_EPOCH_UNKNOWN)  /* The client knows a newer leader epoch. */              \
     X(FAILED)                /* The partition or disk is fail-stopped. */              \
     X(RECORD_INVALID)        /* A record batch breaks the format's rules. */           \
     X(TIMESTAMP_INVALID)     /* A record timestamp is outside the topic's limits. */   \

@@ -1,0 +1,55 @@
+/* What the broker's configuration tells the cluster layer: filled by broker/ before cluster_start,
+ * constant afterwards. All shards read the same struct, none writes it.
+ *
+ * Shard: any; read-only. Everything it points at must outlive the clusters.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cluster/metadata.h"
+#include "core/err.h"
+#include "core/ids.h"
+#include "storage/log.h"
+
+struct cluster_settings {
+    int32_t node_id;
+    struct uuid cluster_id; /* As in format.json (storage/data_dir.h). */
+    const char *rack;       /* NULL = none. */
+
+    /* Opened and locked by the broker. Exactly one for now: cluster_start refuses more. */
+    const char *const *data_dirs;
+    uint32_t data_dirs_count;
+    bool is_flush_shared; /* data_dir.fs.is_flush_shared of that directory. */
+
+    int32_t partitions_count_default;   /* num.partitions */
+    int16_t replication_factor_default; /* default.replication.factor */
+
+    uint32_t topics_max;               /* Creating more is refused; bounds memory. */
+    uint32_t partitions_per_topic_max; /* Likewise. */
+    uint32_t partitions_max;           /* On this node, over all shards. */
+
+    uint32_t producers_max;         /* Producer ids remembered per partition. */
+    int64_t producer_expiration_ms; /* producer.id.expiration.ms */
+
+    /* Topic configuration names (not the broker's synonyms) with the values that the broker's file
+     * gives them; what is not here has Kafka's default. Checked at cluster_start. */
+    const struct topic_config_entry *topic_defaults;
+    uint32_t topic_defaults_count;
+
+    /* segment_size_max is taken from each topic's segment.bytes instead. */
+    struct log_options log;
+    struct log_options controller_log;
+
+    /* Partitions per shard that get a size metric of their own; the rest only count in the sums. */
+    uint32_t partition_stats_max;
+
+    /* A flush failed: nothing that is acknowledged from now on could be trusted. NULL = panic.
+     * Called on the shard that owns the flusher. */
+    void (*on_fatal)(void *context, enum err e, const char *what);
+    void *fatal_context;
+};
+
+/* Kafka's defaults and our limits; the caller fills ids and data_dirs. */
+void cluster_settings_init(struct cluster_settings *settings);
