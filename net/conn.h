@@ -6,7 +6,10 @@
  * when all before it are answered, and nothing starts beside it.
  *
  * Back-pressure is not reading: at the limit of requests or bytes in flight, or when no memory can
- * be had for the next frame, the stream is paused; it goes on by itself.
+ * be had for the next frame, the stream is paused; it goes on by itself. A peer that does not take
+ * its answers gets no further request started.
+ *
+ * Handlers are called from the loop only, never inside a function of this header.
  *
  * Shard: the connection's.
  */
@@ -35,6 +38,8 @@ enum conn_class {
 
 enum {
     CONN_ANSWER_IOV_MAX = 32,
+    CONN_ANSWERS_SIZE_DEFAULT = 1 << 20,
+    CONN_STOP_TIMEOUT_US_DEFAULT = 2 * 1000 * 1000,
 };
 
 /* One request from its frame to its answer. Allocated by conn; the handler's own state hangs off
@@ -50,7 +55,10 @@ struct conn_request {
     bool is_started;     /* Private, as what follows. */
     bool is_answered;
     bool is_silent;
+    bool is_abort;
     enum conn_class class;
+    uint8_t prefix[4]; /* The answer's length. */
+    uint64_t answer_size;
     struct stream_send send;
     struct iovec iov[CONN_ANSWER_IOV_MAX];
     uint32_t iov_count;
@@ -59,10 +67,17 @@ struct conn_request {
 };
 
 struct conn_limits {
-    uint32_t frame_size_max;  /* bytes; a larger or negative length closes the connection */
-    uint32_t requests_max;    /* unanswered per connection */
-    uint32_t conns_max;       /* per shard; further ones are closed at accept */
-    uint64_t idle_timeout_us; /* without a request; 0 = never */
+    uint32_t frame_size_max; /* bytes; a larger or negative length closes the connection */
+    uint32_t requests_max; /* per connection, from a frame's first byte until its answer is sent */
+    uint32_t conns_max;    /* per shard; further ones are closed at accept */
+    uint64_t idle_timeout_us;  /* without a request, an answer taken, or work of the handler for it;
+                                  0 = never */
+    uint64_t frames_size_max;  /* bytes of frame memory per connection; one frame is always let in;
+                                  0 = no limit but the pool */
+    uint64_t answers_size_max; /* bytes of answers the peer has not taken, per connection; above it
+                                  no further request starts; 0 = CONN_ANSWERS_SIZE_DEFAULT */
+    uint64_t stop_timeout_us;  /* after it conn_server_stop waits for no peer any more;
+                                  0 = CONN_STOP_TIMEOUT_US_DEFAULT */
 };
 
 struct conn_handler {
@@ -81,8 +96,12 @@ struct conn_server_options {
     struct transport *transport;
     struct conn_limits limits;
     struct conn_handler handler;
+    const char *stats_labels; /* Tells several servers of one shard apart on the metrics page:
+                                 `server="rpc"`; NULL = none. Must outlive. */
 };
 
+/* A frame must fit half of the shard's memory: a larger frame_size_max is lowered, with a log line.
+ * ERR_BUSY without memory. */
 enum err conn_server_new(const struct conn_server_options *o, struct conn_server **ret_server);
 
 /* One more named listener; index is its place in the broker's list (conn_listener_index). */
@@ -92,10 +111,16 @@ enum err conn_server_listen(struct conn_server *cs,
                             uint16_t *ret_port,
                             char why[NET_WHY_SIZE]);
 
-/* Stops accepting, lets answers leave, closes all; on_stopped from the loop. */
+/* Stops accepting and reading, drops what was not started, lets answers leave, closes all;
+ * on_stopped from the loop, once no request and no connection is left. Waits at most
+ * stop_timeout_us for peers, but without limit for the handler's answers. */
 void conn_server_stop(struct conn_server *cs, void *context, void (*on_stopped)(void *context));
+/* After on_stopped, or when nothing ever listened. Accepts NULL. */
 void conn_server_free(struct conn_server *cs);
 uint32_t conn_server_count(const struct conn_server *cs);
+
+/* The four ways to end a request. r must not be touched afterwards, and its connection only while
+ * on_closed has not come or another of its requests is in flight. */
 
 /* Answers with data (malloc'ed, ownership passes) as the whole answer without the length prefix. */
 void conn_answer(struct conn_request *r, uint8_t *data, size_t size);
@@ -115,7 +140,8 @@ void conn_answer_pieces(struct conn_request *r,
 /* The request has no answer (Produce with acks=0). */
 void conn_answer_nothing(struct conn_request *r);
 
-/* Closes the connection instead of answering; counts as the answer. */
+/* Closes the connection instead of answering, after the answers of earlier requests were sent;
+ * counts as the answer. Later requests are dropped, or their answers are. */
 void conn_abort(struct conn_request *r);
 
 /* The frame is no longer needed (its records were copied). */

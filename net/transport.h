@@ -7,12 +7,16 @@
  *  1. Callbacks come from the loop, never inside a call of this interface.
  *  2. on_data hands bytes in the transport's memory, valid during the call; the user takes all of
  *     them. stream_receive_into is a hint for large bodies: the next bytes go straight to dst and
- *     on_received tells when all are there; a transport that cannot copies.
+ *     on_received tells when all are there; a transport that cannot copies. dst belongs to the
+ *     transport until on_received or on_closed.
  *  3. stream_pause stops reading from the peer (back-pressure); data already read may still come.
  *  4. stream_send queues; sends of one stream leave in order. The memory belongs to the transport
  *     until on_released, which may come after on_closed.
  *  5. on_closed comes exactly once, for whatever reason, as the last callback but on_released. The
- *     user then calls stream_free once nothing is outstanding.
+ *     user then calls stream_free once nothing is outstanding, from inside on_closed or on_released
+ *     at the earliest.
+ *  6. stream_close drops what is queued (it is released, unsent) and leads to on_closed; what the
+ *     peer's machine or our kernel already took still arrives. Closing twice is harmless.
  */
 #pragma once
 
@@ -28,6 +32,7 @@ enum {
     NET_HOST_SIZE = 256, /* Longest host name, with NUL. */
     NET_IOV_MAX = 64,
     NET_WHY_SIZE = 256,
+    NET_PEER_SIZE = 80, /* Numeric address, scope and port as text, with NUL. */
 };
 
 struct net_address {
@@ -69,14 +74,16 @@ struct listen_options {
 };
 
 struct transport_ops {
-    /* Binds and accepts. *ret_port is the port bound. Several shards may listen on one address
-     * (SO_REUSEPORT). why gets one line that names the fix. */
+    /* Binds and accepts. *ret_port is the port bound. Several shards of one process may listen on
+     * one address: shard 0 first, which makes sure that nobody else has the port, then the others
+     * with the port it got. On error why gets one line that names the fix. */
     enum err (*listen)(struct transport *t,
                        const struct listen_options *o,
                        uint16_t *ret_port,
                        char why[NET_WHY_SIZE]);
-    /* Stops accepting on all listeners. */
-    void (*stop_listening)(struct transport *t);
+    /* Stops accepting on the listeners whose listen_options.context is context; NULL = on all. No
+     * on_accept of theirs comes after it. */
+    void (*stop_listening)(struct transport *t, const void *context);
     /* Starts connecting; on_closed reports failure, on_connected success. */
     enum err (*connect)(struct transport *t,
                         const struct net_address *address,
