@@ -91,13 +91,33 @@ struct batch_fault {
 
 /* Checks everything a leader must before it appends (PROTOCOL 9): exactly one magic-2 batch, base
  * offset 0, counts, CRC, codec, size, timestamps; uncompressed records are walked once, compressed
- * ones when the topic needs it. *ret_header and, on error, *ret_fault are written.
- *   ERR_CORRUPT, ERR_TOO_LARGE, ERR_RECORD_INVALID, ERR_TIMESTAMP_INVALID, ERR_CODEC_UNSUPPORTED
+ * ones when the topic needs it (compacted, or with timestamp limits).
+ *
+ * On success *ret_header is the header to store: as received, but for the timestamp type and the
+ * max timestamp, which the leader sets (see batch_needs_rewrite). On error *ret_fault is written.
+ *   ERR_CORRUPT            truncated, or the CRC does not match
+ *   ERR_TOO_LARGE          above size_max, or compressed records above batch_records_size_max
+ *   ERR_RECORD_INVALID, ERR_TIMESTAMP_INVALID, ERR_CODEC_UNSUPPORTED
+ *   ERR_BUSY               no memory to decompress
  */
 enum err batch_check_produced(struct slice bytes,
                               const struct batch_rules *rules,
                               struct batch_header *ret_header,
                               struct batch_fault *ret_fault);
+
+/* How far compressed records are followed before the batch is refused: bounds memory and time
+ * against batches made to explode, far above what honest ones of that size hold. */
+size_t batch_records_size_max(uint32_t batch_size_max);
+
+/* True if h, from batch_check_produced, differs from the header that batch carries: LogAppendTime,
+ * or a max timestamp that the records contradict. Then store what batch_header_encode makes of h,
+ * and the records as they are. */
+bool batch_needs_rewrite(struct slice batch, const struct batch_header *h);
+
+/* Encodes h, with the length and CRC that the records part asks for. */
+void batch_header_encode(const struct batch_header *h,
+                         struct slice records,
+                         uint8_t ret_bytes[BATCH_HEADER_SIZE]);
 
 /* Writes base offset and leader epoch into the first BATCH_HEAD_SIZE bytes of a batch (copied by
  * the caller). The CRC stays valid. */

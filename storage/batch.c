@@ -1,0 +1,695 @@
+#include "storage/batch.h"
+
+#include "core/assert.h"
+#include "core/crc32c.h"
+#include "storage/codec.h"
+
+enum {
+    POS_BATCH_LENGTH = 8,
+    POS_LEADER_EPOCH = 12,
+    POS_MAGIC = 16,
+    POS_CRC = 17,
+    POS_ATTRIBUTES = 21,
+    POS_MAX_TIMESTAMP = 35,
+    CRC_START = POS_ATTRIBUTES,
+    BATCH_LENGTH_MIN = BATCH_HEADER_SIZE - BATCH_LENGTH_OVERHEAD,
+    ZSTD_PRODUCE_VERSION_MIN = 7, /* KIP-110. */
+    RECORDS_SIZE_MAX_MIN = 32 << 20,
+    RECORDS_RATIO_MAX = 4, /* Where max.message.bytes itself is large. */
+    TIMESTAMP_NONE = -1,
+};
+
+static uint16_t load_u16(const uint8_t *p)
+{
+    return (uint16_t)(p[0] << 8 | p[1]);
+}
+
+static uint32_t load_u32(const uint8_t *p)
+{
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static uint64_t load_u64(const uint8_t *p)
+{
+    return (uint64_t)load_u32(p) << 32 | load_u32(p + 4);
+}
+
+static void store_u16(uint8_t *p, uint16_t v)
+{
+    p[0] = (uint8_t)(v >> 8);
+    p[1] = (uint8_t)v;
+}
+
+static void store_u32(uint8_t *p, uint32_t v)
+{
+    store_u16(p, (uint16_t)(v >> 16));
+    store_u16(p + 2, (uint16_t)v);
+}
+
+static void store_u64(uint8_t *p, uint64_t v)
+{
+    store_u32(p, (uint32_t)(v >> 32));
+    store_u32(p + 4, (uint32_t)v);
+}
+
+/* ---- header -------------------------------------------------------------------------------- */
+
+enum err batch_header_decode(struct slice bytes, struct batch_header *ret_header)
+{
+    /* The magic first: all that stands before it is the same in every format, what stands behind it
+     * is not. */
+    const uint8_t *p = bytes.data;
+    if (bytes.size <= POS_MAGIC) {
+        return ERR_EOF;
+    }
+    if (p[POS_MAGIC] != BATCH_MAGIC) {
+        return ERR_RECORD_INVALID;
+    }
+    int32_t batch_length = (int32_t)load_u32(p + POS_BATCH_LENGTH);
+    if (batch_length < BATCH_LENGTH_MIN) {
+        return ERR_CORRUPT;
+    }
+    if ((size_t)batch_length + BATCH_LENGTH_OVERHEAD > bytes.size) {
+        return ERR_EOF;
+    }
+    *ret_header = (struct batch_header){
+        .base_offset = (int64_t)load_u64(p),
+        .batch_length = batch_length,
+        .leader_epoch = (int32_t)load_u32(p + POS_LEADER_EPOCH),
+        .magic = BATCH_MAGIC,
+        .crc = load_u32(p + POS_CRC),
+        .attributes = (int16_t)load_u16(p + POS_ATTRIBUTES),
+        .last_offset_delta = (int32_t)load_u32(p + 23),
+        .base_timestamp = (int64_t)load_u64(p + 27),
+        .max_timestamp = (int64_t)load_u64(p + POS_MAX_TIMESTAMP),
+        .producer_id = (int64_t)load_u64(p + 43),
+        .producer_epoch = (int16_t)load_u16(p + 51),
+        .base_sequence = (int32_t)load_u32(p + 53),
+        .records_count = (int32_t)load_u32(p + 57),
+    };
+    return ERR_OK;
+}
+
+void batch_header_encode(const struct batch_header *h,
+                         struct slice records,
+                         uint8_t ret_bytes[BATCH_HEADER_SIZE])
+{
+    uint8_t *p = ret_bytes;
+    assert(records.size <= INT32_MAX - BATCH_HEADER_SIZE);
+    store_u64(p, (uint64_t)h->base_offset);
+    store_u32(p + POS_BATCH_LENGTH, (uint32_t)(BATCH_LENGTH_MIN + records.size));
+    store_u32(p + POS_LEADER_EPOCH, (uint32_t)h->leader_epoch);
+    p[POS_MAGIC] = BATCH_MAGIC;
+    store_u16(p + POS_ATTRIBUTES, (uint16_t)h->attributes);
+    store_u32(p + 23, (uint32_t)h->last_offset_delta);
+    store_u64(p + 27, (uint64_t)h->base_timestamp);
+    store_u64(p + POS_MAX_TIMESTAMP, (uint64_t)h->max_timestamp);
+    store_u64(p + 43, (uint64_t)h->producer_id);
+    store_u16(p + 51, (uint16_t)h->producer_epoch);
+    store_u32(p + 53, (uint32_t)h->base_sequence);
+    store_u32(p + 57, (uint32_t)h->records_count);
+    uint32_t crc = crc32c(p + CRC_START, BATCH_HEADER_SIZE - CRC_START);
+    store_u32(p + POS_CRC, crc32c_extend(crc, records.data, records.size));
+}
+
+bool batch_crc_matches(struct slice batch)
+{
+    return batch.size >= BATCH_HEADER_SIZE &&
+           load_u32(batch.data + POS_CRC) == crc32c(batch.data + CRC_START, batch.size - CRC_START);
+}
+
+bool batch_needs_rewrite(struct slice batch, const struct batch_header *h)
+{
+    assert(batch.size >= BATCH_HEADER_SIZE);
+    return (int16_t)load_u16(batch.data + POS_ATTRIBUTES) != h->attributes ||
+           (int64_t)load_u64(batch.data + POS_MAX_TIMESTAMP) != h->max_timestamp;
+}
+
+void batch_stamp(uint8_t head[BATCH_HEAD_SIZE], int64_t base_offset, int32_t leader_epoch)
+{
+    store_u64(head, (uint64_t)base_offset);
+    store_u32(head + POS_LEADER_EPOCH, (uint32_t)leader_epoch);
+}
+
+int32_t batch_last_sequence(int32_t base_sequence, int32_t last_offset_delta)
+{
+    assert(base_sequence >= 0);
+    assert(last_offset_delta >= 0);
+    return (int32_t)(((uint32_t)base_sequence + (uint32_t)last_offset_delta) & INT32_MAX);
+}
+
+static struct slice records_part(struct slice batch)
+{
+    return slice_of(batch.data + BATCH_HEADER_SIZE, batch.size - BATCH_HEADER_SIZE);
+}
+
+enum err
+batch_records(struct slice batch, size_t size_max, struct wbuf *w, struct slice *ret_records)
+{
+    struct batch_header h;
+    enum err e = batch_header_decode(batch, &h);
+    if (e != ERR_OK) {
+        return e == ERR_EOF ? ERR_CORRUPT : e;
+    }
+    batch.size = batch_size(&h);
+    struct slice records = records_part(batch);
+    /* A batch that compaction emptied has no stream to decompress. */
+    if (batch_codec(&h) == CODEC_NONE || (records.size == 0 && h.records_count == 0)) {
+        if (records.size > size_max) {
+            return ERR_TOO_LARGE;
+        }
+        *ret_records = records;
+        return ERR_OK;
+    }
+    size_t start = w->size;
+    e = codec_decompress(batch_codec(&h), records, size_max, w);
+    if (e == ERR_OK) {
+        *ret_records = slice_of(w->data + start, w->size - start);
+    }
+    return e;
+}
+
+/* ---- records ------------------------------------------------------------------------------- */
+
+/* A record's parts, as views. Parsing works on two plain pointers: this runs for every produced
+ * record. */
+struct record_parts {
+    int64_t timestamp_delta;
+    int32_t offset_delta;
+    struct slice key;
+    struct slice value;
+    int32_t headers_count;
+    struct slice headers;
+};
+
+/* Zigzag, at most 64 bits. NULL for a number that is cut off or too long; else what follows. */
+static const uint8_t *
+parse_varlong(const uint8_t *p, const uint8_t *end, unsigned bits_max, int64_t *ret_value)
+{
+    uint64_t value = 0;
+    for (unsigned shift = 0; p < end && shift < bits_max; shift += 7) {
+        uint64_t low = *p & 0x7f;
+        if (bits_max - shift < 7 && low >> (bits_max - shift) != 0) {
+            return NULL;
+        }
+        value |= low << shift;
+        if ((*p++ & 0x80) == 0) {
+            *ret_value = (int64_t)(value >> 1 ^ -(value & 1));
+            return p;
+        }
+    }
+    return NULL;
+}
+
+static inline const uint8_t *parse_varint(const uint8_t *p, const uint8_t *end, int32_t *ret_value)
+{
+    if (p < end && *p < 0x80) {
+        *ret_value = (int32_t)(*p >> 1) ^ -(int32_t)(*p & 1);
+        return p + 1;
+    }
+    int64_t value;
+    p = parse_varlong(p, end, 32, &value);
+    if (p != NULL) {
+        *ret_value = (int32_t)value;
+    }
+    return p;
+}
+
+/* Length and bytes; -1 is null. */
+static inline const uint8_t *
+parse_bytes(const uint8_t *p, const uint8_t *end, struct slice *ret_bytes)
+{
+    int32_t size;
+    p = parse_varint(p, end, &size);
+    if (p == NULL || size < -1 || size > end - p) {
+        return NULL;
+    }
+    if (size == -1) {
+        *ret_bytes = (struct slice){0};
+        return p;
+    }
+    *ret_bytes = slice_of(p, (size_t)size);
+    return p + size;
+}
+
+/* One record, but what is in its headers. NULL if it breaks the format; else what follows. */
+static const uint8_t *
+parse_record(const uint8_t *p, const uint8_t *end, struct record_parts *ret_parts)
+{
+    int32_t size;
+    p = parse_varint(p, end, &size);
+    if (p == NULL || size < 1 || size > end - p) {
+        return NULL;
+    }
+    end = p + size;
+    p++; /* Attributes: none are defined, readers ignore them. */
+    p = parse_varlong(p, end, 64, &ret_parts->timestamp_delta);
+    if (p != NULL) {
+        p = parse_varint(p, end, &ret_parts->offset_delta);
+    }
+    if (p != NULL) {
+        p = parse_bytes(p, end, &ret_parts->key);
+    }
+    if (p != NULL) {
+        p = parse_bytes(p, end, &ret_parts->value);
+    }
+    if (p != NULL) {
+        p = parse_varint(p, end, &ret_parts->headers_count);
+    }
+    if (p == NULL || ret_parts->headers_count < 0) {
+        return NULL;
+    }
+    ret_parts->headers = slice_of(p, (size_t)(end - p));
+    return end;
+}
+
+static const uint8_t *
+parse_header(const uint8_t *p, const uint8_t *end, struct record_header *ret_header)
+{
+    p = parse_bytes(p, end, &ret_header->key);
+    if (p == NULL || slice_is_null(ret_header->key)) {
+        return NULL;
+    }
+    return parse_bytes(p, end, &ret_header->value);
+}
+
+/* True if exactly the declared number of headers fills the record. */
+static bool are_headers_valid(const struct record_parts *parts)
+{
+    const uint8_t *p = parts->headers.data;
+    const uint8_t *end = p + parts->headers.size;
+    for (int32_t i = 0; i < parts->headers_count; i++) {
+        struct record_header header;
+        p = parse_header(p, end, &header);
+        if (p == NULL) {
+            return false;
+        }
+    }
+    return p == end;
+}
+
+void record_cursor_init(struct record_cursor *c, const struct batch_header *h, struct slice records)
+{
+    c->header = *h;
+    c->records = rbuf_over(records.data, records.size);
+    c->records_left = h->records_count;
+}
+
+/* Wraps where the sum leaves the range: the number came from outside. */
+static int64_t add_wrapping(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+enum err record_next(struct record_cursor *c, struct record *ret_record)
+{
+    const struct batch_header *h = &c->header;
+    if (c->records_left <= 0) {
+        return rbuf_left(&c->records) == 0 ? ERR_EOF : ERR_RECORD_INVALID;
+    }
+    struct record_parts parts;
+    const uint8_t *next = parse_record(c->records.cursor, c->records.end, &parts);
+    if (next == NULL) {
+        return ERR_RECORD_INVALID;
+    }
+    bool is_append_time = (h->attributes & BATCH_LOG_APPEND_TIME) != 0;
+    *ret_record = (struct record){
+        .offset = add_wrapping(h->base_offset, parts.offset_delta),
+        .timestamp = is_append_time ? h->max_timestamp
+                                    : add_wrapping(h->base_timestamp, parts.timestamp_delta),
+        .key = parts.key,
+        .value = parts.value,
+        .headers_count = (uint32_t)parts.headers_count,
+        .headers = rbuf_over(parts.headers.data, parts.headers.size),
+    };
+    c->records.cursor = next;
+    c->records_left--;
+    return ERR_OK;
+}
+
+enum err record_next_header(struct record *r, struct record_header *ret_header)
+{
+    if (r->headers_count == 0) {
+        return rbuf_left(&r->headers) == 0 ? ERR_EOF : ERR_RECORD_INVALID;
+    }
+    struct record_header header;
+    const uint8_t *next = parse_header(r->headers.cursor, r->headers.end, &header);
+    if (next == NULL) {
+        return ERR_RECORD_INVALID;
+    }
+    r->headers.cursor = next;
+    r->headers_count--;
+    *ret_header = header;
+    return ERR_OK;
+}
+
+/* ---- what a leader checks ------------------------------------------------------------------ */
+
+static enum err fault(struct batch_fault *f, enum err e, const char *message, int32_t record_index)
+{
+    *f = (struct batch_fault){.message = message, .record_index = record_index};
+    return e;
+}
+
+size_t batch_records_size_max(uint32_t batch_size_max)
+{
+    size_t size = (size_t)batch_size_max * RECORDS_RATIO_MAX;
+    if (size > INT32_MAX) {
+        size = INT32_MAX;
+    }
+    return size < RECORDS_SIZE_MAX_MIN ? RECORDS_SIZE_MAX_MIN : size;
+}
+
+/* What the header alone shows. */
+static enum err
+check_header(const struct batch_header *h, const struct batch_rules *rules, struct batch_fault *f)
+{
+    if (h->base_offset != 0) {
+        return fault(f, ERR_RECORD_INVALID, "the base offset of a produced batch must be 0", -1);
+    }
+    if (h->records_count <= 0) {
+        return fault(f, ERR_RECORD_INVALID, "a batch must hold at least one record", -1);
+    }
+    if (h->last_offset_delta != h->records_count - 1) {
+        return fault(
+            f, ERR_RECORD_INVALID, "last offset delta + 1 must equal the record count", -1);
+    }
+    if ((h->attributes & BATCH_CONTROL) != 0) {
+        return fault(f, ERR_RECORD_INVALID, "clients may not write control batches", -1);
+    }
+    if ((h->attributes & BATCH_DELETE_HORIZON) != 0) {
+        return fault(f, ERR_RECORD_INVALID, "clients may not set a delete horizon", -1);
+    }
+    if (batch_codec(h) >= CODEC_COUNT) {
+        return fault(f, ERR_CODEC_UNSUPPORTED, "unknown compression codec", -1);
+    }
+    if (batch_codec(h) == CODEC_ZSTD && rules->produce_version < ZSTD_PRODUCE_VERSION_MIN) {
+        return fault(f, ERR_CODEC_UNSUPPORTED, "zstd needs Produce version 7 or newer", -1);
+    }
+    if (h->producer_id >= 0 && (h->base_sequence < 0 || h->producer_epoch < 0)) {
+        return fault(f,
+                     ERR_RECORD_INVALID,
+                     "a batch with a producer id needs a producer epoch and a base sequence",
+                     -1);
+    }
+    if (h->producer_id < 0 && (h->attributes & BATCH_TRANSACTIONAL) != 0) {
+        return fault(f, ERR_RECORD_INVALID, "a transactional batch needs a producer id", -1);
+    }
+    return ERR_OK;
+}
+
+static int64_t add_saturating(int64_t a, int64_t b)
+{
+    int64_t sum;
+    if (__builtin_add_overflow(a, b, &sum)) {
+        return b < 0 ? INT64_MIN : INT64_MAX;
+    }
+    return sum;
+}
+
+/* The window that record timestamps must lie in. */
+struct timestamp_range {
+    int64_t min;
+    int64_t max;
+};
+
+static struct timestamp_range range_of(const struct batch_rules *rules)
+{
+    return (struct timestamp_range){
+        .min = rules->timestamp_before_ms_max == INT64_MAX
+                   ? INT64_MIN
+                   : add_saturating(rules->wall_ms, -rules->timestamp_before_ms_max),
+        .max = add_saturating(rules->wall_ms, rules->timestamp_after_ms_max),
+    };
+}
+
+/* The walk over all records. On success *ret_timestamp_max is the highest timestamp. */
+static enum err check_records(const struct batch_header *h,
+                              struct slice records,
+                              const struct batch_rules *rules,
+                              int64_t *ret_timestamp_max,
+                              struct batch_fault *f)
+{
+    const uint8_t *p = records.data;
+    const uint8_t *end = p + records.size;
+    const struct timestamp_range range = range_of(rules);
+    const bool claims_append_time = (h->attributes & BATCH_LOG_APPEND_TIME) != 0;
+    int64_t timestamp_max = TIMESTAMP_NONE;
+    for (int32_t i = 0; i < h->records_count; i++) {
+        struct record_parts parts;
+        p = parse_record(p, end, &parts);
+        if (p == NULL || !are_headers_valid(&parts)) {
+            return fault(f, ERR_RECORD_INVALID, "a record breaks the format", i);
+        }
+        if (parts.offset_delta != i) {
+            return fault(f, ERR_RECORD_INVALID, "offset deltas must count up from 0", i);
+        }
+        if (rules->is_compacted && slice_is_null(parts.key)) {
+            return fault(f, ERR_RECORD_INVALID, "a compacted topic takes no record without key", i);
+        }
+        int64_t timestamp = add_wrapping(h->base_timestamp, parts.timestamp_delta);
+        if (!rules->is_log_append_time && timestamp != TIMESTAMP_NONE) {
+            if (timestamp < range.min || timestamp > range.max) {
+                return fault(f,
+                             ERR_TIMESTAMP_INVALID,
+                             "record timestamp outside message.timestamp.before/after.max.ms",
+                             i);
+            }
+        } else if (claims_append_time) {
+            return fault(f, ERR_TIMESTAMP_INVALID, "clients may not set LogAppendTime", i);
+        }
+        if (timestamp > timestamp_max) {
+            timestamp_max = timestamp;
+        }
+    }
+    if (p != end) {
+        return fault(f, ERR_RECORD_INVALID, "bytes follow the declared number of records", -1);
+    }
+    *ret_timestamp_max = timestamp_max;
+    return ERR_OK;
+}
+
+/* Records of an uncompressed batch, or of one whose topic looks inside: into *ret_timestamp_max. */
+static enum err check_content(struct slice batch,
+                              const struct batch_header *h,
+                              const struct batch_rules *rules,
+                              int64_t *ret_timestamp_max,
+                              struct batch_fault *f)
+{
+    struct wbuf w;
+    size_t size_max = batch_records_size_max(rules->size_max);
+    wbuf_init(&w, size_max);
+    struct slice records = records_part(batch);
+    enum err e = ERR_OK;
+    if (batch_codec(h) != CODEC_NONE) {
+        e = codec_decompress(batch_codec(h), records, size_max, &w);
+        records = wbuf_slice(&w);
+    }
+    if (e == ERR_OK) {
+        e = check_records(h, records, rules, ret_timestamp_max, f);
+    } else if (e == ERR_TOO_LARGE) {
+        e = fault(f, e, "the compressed records grow beyond what is accepted", -1);
+    } else if (e == ERR_CORRUPT) {
+        /* The CRC matched, so this is what the client made: sending it again cannot help. */
+        e = fault(f, ERR_RECORD_INVALID, "the compressed records cannot be decompressed", -1);
+    } else {
+        e = fault(f, e, "no memory to decompress the records", -1);
+    }
+    wbuf_done(&w);
+    return e;
+}
+
+static bool must_look_inside(const struct batch_header *h, const struct batch_rules *rules)
+{
+    if (batch_codec(h) == CODEC_NONE || rules->is_compacted) {
+        return true;
+    }
+    return !rules->is_log_append_time && (rules->timestamp_before_ms_max != INT64_MAX ||
+                                          rules->timestamp_after_ms_max != INT64_MAX);
+}
+
+enum err batch_check_produced(struct slice bytes,
+                              const struct batch_rules *rules,
+                              struct batch_header *ret_header,
+                              struct batch_fault *ret_fault)
+{
+    struct batch_fault *f = ret_fault;
+    if (bytes.size == 0) {
+        return fault(f, ERR_RECORD_INVALID, "a partition's records must hold one batch", -1);
+    }
+    struct batch_header h;
+    enum err e = batch_header_decode(bytes, &h);
+    if (e == ERR_RECORD_INVALID) {
+        return fault(f, e, "only record batches of magic 2 are accepted", -1);
+    }
+    if (e != ERR_OK) {
+        return fault(f, ERR_CORRUPT, "the batch is truncated or its length is impossible", -1);
+    }
+    if (batch_size(&h) != bytes.size) {
+        return fault(f, ERR_RECORD_INVALID, "a partition's records must hold one batch", -1);
+    }
+    if (bytes.size > rules->size_max) {
+        return fault(f, ERR_TOO_LARGE, "the batch is larger than max.message.bytes", -1);
+    }
+    /* Before anything else in the header is believed. */
+    if (!batch_crc_matches(bytes)) {
+        return fault(f, ERR_CORRUPT, "the batch's CRC does not match", -1);
+    }
+    e = check_header(&h, rules, f);
+    if (e != ERR_OK) {
+        return e;
+    }
+    if (must_look_inside(&h, rules)) {
+        e = check_content(bytes, &h, rules, &h.max_timestamp, f);
+    } else if (rules->is_log_append_time && (h.attributes & BATCH_LOG_APPEND_TIME) != 0) {
+        e = fault(f, ERR_TIMESTAMP_INVALID, "clients may not set LogAppendTime", -1);
+    }
+    if (e != ERR_OK) {
+        return e;
+    }
+    h.attributes = (int16_t)(h.attributes & ~BATCH_LOG_APPEND_TIME);
+    if (rules->is_log_append_time) {
+        h.attributes |= BATCH_LOG_APPEND_TIME;
+        h.max_timestamp = rules->wall_ms;
+    }
+    *ret_header = h;
+    return ERR_OK;
+}
+
+/* ---- building ------------------------------------------------------------------------------ */
+
+static size_t varlong_size(int64_t v)
+{
+    uint64_t zigzag = (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0);
+    size_t size = 1;
+    while (zigzag >= 0x80) {
+        zigzag >>= 7;
+        size++;
+    }
+    return size;
+}
+
+static size_t bytes_size(struct slice s)
+{
+    return slice_is_null(s) ? 1 : varlong_size((int64_t)s.size) + s.size;
+}
+
+static uint8_t *write_varlong(uint8_t *p, int64_t v)
+{
+    uint64_t zigzag = (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0);
+    while (zigzag >= 0x80) {
+        *p++ = (uint8_t)(zigzag | 0x80);
+        zigzag >>= 7;
+    }
+    *p++ = (uint8_t)zigzag;
+    return p;
+}
+
+static uint8_t *write_bytes(uint8_t *p, struct slice s)
+{
+    if (slice_is_null(s)) {
+        return write_varlong(p, -1);
+    }
+    p = write_varlong(p, (int64_t)s.size);
+    if (s.size > 0) {
+        memcpy(p, s.data, s.size);
+    }
+    return p + s.size;
+}
+
+void batch_builder_init(struct batch_builder *b, size_t size_max)
+{
+    assert(size_max >= BATCH_HEADER_SIZE);
+    *b = (struct batch_builder){.records_count = 0};
+    size_t records_size_max = size_max - BATCH_HEADER_SIZE;
+    wbuf_init(&b->records, records_size_max < INT32_MAX ? records_size_max : INT32_MAX);
+}
+
+void batch_builder_done(struct batch_builder *b)
+{
+    wbuf_done(&b->records);
+}
+
+enum err batch_builder_add(struct batch_builder *b,
+                           int64_t timestamp,
+                           struct slice key,
+                           struct slice value,
+                           const struct record_header *headers,
+                           uint32_t headers_count)
+{
+    bool is_first = b->records_count == 0;
+    int64_t timestamp_delta =
+        is_first ? 0 : (int64_t)((uint64_t)timestamp - (uint64_t)b->base_timestamp);
+    size_t body_size = 1 + varlong_size(timestamp_delta) + varlong_size(b->records_count) +
+                       bytes_size(key) + bytes_size(value) + varlong_size(headers_count);
+    for (uint32_t i = 0; i < headers_count; i++) {
+        body_size += bytes_size(headers[i].key) + bytes_size(headers[i].value);
+    }
+    size_t size = varlong_size((int64_t)body_size) + body_size;
+    if (size > b->records.size_max - b->records.size || b->records_count == INT32_MAX) {
+        return ERR_TOO_LARGE;
+    }
+    uint8_t *p = wbuf_extend(&b->records, size);
+    if (p == NULL) {
+        return wbuf_failure(&b->records);
+    }
+    const uint8_t *start = p;
+    p = write_varlong(p, (int64_t)body_size);
+    *p++ = 0; /* Attributes. */
+    p = write_varlong(p, timestamp_delta);
+    p = write_varlong(p, b->records_count);
+    p = write_bytes(p, key);
+    p = write_bytes(p, value);
+    p = write_varlong(p, headers_count);
+    for (uint32_t i = 0; i < headers_count; i++) {
+        assert(!slice_is_null(headers[i].key));
+        p = write_bytes(p, headers[i].key);
+        p = write_bytes(p, headers[i].value);
+    }
+    assert_cmp(p - start, ==, size);
+    if (is_first) {
+        b->base_timestamp = timestamp;
+        b->max_timestamp = timestamp;
+    } else if (timestamp > b->max_timestamp) {
+        b->max_timestamp = timestamp;
+    }
+    b->records_count++;
+    return ERR_OK;
+}
+
+enum err batch_builder_finish(const struct batch_builder *b,
+                              enum batch_codec codec,
+                              const struct batch_identity *identity,
+                              struct wbuf *w)
+{
+    assert(b->records_count > 0);
+    static const struct batch_identity nobody = {
+        .producer_id = -1, .producer_epoch = -1, .base_sequence = -1};
+    if (identity == NULL) {
+        identity = &nobody;
+    }
+    size_t start = w->size;
+    if (wbuf_extend(w, BATCH_HEADER_SIZE) == NULL) {
+        return wbuf_failure(w);
+    }
+    enum err e = codec_compress(codec, wbuf_slice(&b->records), w);
+    if (e != ERR_OK) {
+        w->size = start;
+        return e;
+    }
+    const struct batch_header h = {
+        .leader_epoch = -1,
+        .attributes = (int16_t)codec,
+        .last_offset_delta = b->records_count - 1,
+        .base_timestamp = b->base_timestamp,
+        .max_timestamp = b->max_timestamp,
+        .producer_id = identity->producer_id,
+        .producer_epoch = identity->producer_epoch,
+        .base_sequence = identity->base_sequence,
+        .records_count = b->records_count,
+    };
+    size_t records_pos = start + BATCH_HEADER_SIZE;
+    batch_header_encode(
+        &h, slice_of(w->data + records_pos, w->size - records_pos), w->data + start);
+    return ERR_OK;
+}
