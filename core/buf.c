@@ -361,6 +361,11 @@ void buf_pool_stats(const struct buf_pool *p, struct buf_pool_stats *ret_stats)
     *ret_stats = p->stats;
 }
 
+const struct buf_pool_stats *buf_pool_counters(const struct buf_pool *p)
+{
+    return &p->stats;
+}
+
 void buf_pool_wait(struct buf_pool *p, struct buf_waiter *w)
 {
     if (w->is_waiting) {

@@ -59,12 +59,14 @@ static inline void buf_ref(struct buf *b)
 void buf_unref(struct buf *b);
 
 struct buf_pool_stats {
-    size_t size_max;
-    size_t used_size; /* Sum of capacities handed out. */
-    size_t used_size_peak;
+    uint64_t size_max;
+    uint64_t used_size; /* Sum of capacities handed out. */
+    uint64_t used_size_peak;
     uint64_t refused; /* Allocations that met the limit. */
 };
 void buf_pool_stats(const struct buf_pool *p, struct buf_pool_stats *ret_stats);
+/* The live numbers, for metrics; valid as long as the pool. */
+const struct buf_pool_stats *buf_pool_counters(const struct buf_pool *p);
 
 /* Somebody who met the limit and wants to be called from the loop when memory came back. Intrusive.
  */
