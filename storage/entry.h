@@ -1,22 +1,25 @@
 /* The entry: what a log is made of. On-disk layout, little-endian, no padding.
  *
  *   segment file:  [segment header, 4 KiB] [entries ... zero padding to the block] [entries ...]
- * zeros entry:         [struct entry_header, 96 bytes] [payload] [zeros to a multiple of 8]
+ *   entry:         [struct entry_header, 96 bytes] [payload] [zeros to a multiple of 8]
  *
  * Invariants:
  *  1. header_crc covers the header behind that field and the first ENTRY_HEAD_SIZE payload bytes of
- * a data entry (Kafka's batch CRC covers the rest), or the whole payload of any other type.
+ *     a data entry (Kafka's batch CRC covers the rest), or the whole payload of any other type.
  *  2. salt equals the segment's: bytes of an earlier life of a recycled block never look valid.
  *  3. generation rises with every cut of the log: entries of an older one behind a cut count for
  *     nothing, and neither do their D.
  *  4. index is dense: the next entry's is one more; previous_id is the entry_id before it.
- *  5. entry_id is a checksum of index, term, offsets and payload head as first created; it is
- * copied, never recomputed, so that the chain holds on every replica.
+ *  5. entry_id is a checksum of type, index, term, offsets and the payload bytes that header_crc
+ *     covers, as first created; it is copied, never recomputed, so that the chain holds on every
+ *     replica.
  *  6. durable_index (D) is the raft index known durable when this header was written, with the
  *     generation it was learnt in. At or below the highest D a bad entry is corruption; above it is
- * a torn write that was never acknowledged.
+ *     a torn write that was never acknowledged.
  *  7. Each write starts at a block boundary: an append never touches a block that holds
- * acknowledged bytes. Behind the last entry of a write stand zeros to the end of the block.
+ *     acknowledged bytes. Behind the last entry of a write stand zeros to the end of the block.
+ *  8. A header never crosses a block boundary: where it would, zeros fill the block. So "zeros to
+ *     the end of the block" is told from an entry by looking at one block.
  *
  * Shard: pure; any.
  */
@@ -83,3 +86,54 @@ struct log_entry {
     struct slice payload;
     struct slice payload_rest; /* Follows payload; may be null. */
 };
+
+/* Bytes that an entry takes in a segment. */
+static inline uint64_t entry_size(uint32_t payload_size)
+{
+    return (sizeof(struct entry_header) + (uint64_t)payload_size + ENTRY_ALIGN - 1) &
+           ~(uint64_t)(ENTRY_ALIGN - 1);
+}
+
+/* Where an entry may start at or after pos (invariant 8). */
+static inline uint64_t entry_place(uint64_t pos)
+{
+    uint64_t left = ENTRY_BLOCK_SIZE - pos % ENTRY_BLOCK_SIZE;
+    return left < sizeof(struct entry_header) ? pos + left : pos;
+}
+
+/* Payload bytes that header_crc covers. */
+static inline size_t entry_covered_size(uint8_t type, uint32_t payload_size)
+{
+    return type == ENTRY_DATA && payload_size > ENTRY_HEAD_SIZE ? ENTRY_HEAD_SIZE : payload_size;
+}
+
+/* Checksum of what makes an entry unique; covered holds entry_covered_size bytes. */
+uint64_t entry_id_of(const struct entry_header *h, const uint8_t *covered);
+
+/* Writes h, with its header_crc, followed by the payload at out + sizeof(struct entry_header)
+ * already being there. */
+void entry_seal(struct entry_header *h, uint8_t *out);
+
+/* Why bytes are not the entry that was expected. */
+enum entry_fault {
+    ENTRY_GOOD,
+    ENTRY_FAULT_ZERO,       /* No header: zeros. */
+    ENTRY_FAULT_SALT,       /* Another life of the block, or garbage. */
+    ENTRY_FAULT_HEADER,     /* header_crc, version, type, reserved or a size out of bounds. */
+    ENTRY_FAULT_GENERATION, /* Behind a cut, or newer than the log. */
+    ENTRY_FAULT_ORDER,      /* Not the next index, chain, term or offset. */
+    ENTRY_FAULT_PAYLOAD,    /* The batch's own CRC. */
+    ENTRY_FAULT_COUNT,
+};
+const char *entry_fault_name(enum entry_fault f);
+
+/* Checks what the header says of itself, without its payload: salt, version, type, sizes.
+ * ENTRY_GOOD here does not mean that the checksum holds. */
+enum entry_fault entry_check_fields(const struct entry_header *h, uint64_t salt);
+
+/* header_crc over header and covered payload bytes; entry_check_fields went before. */
+bool entry_crc_matches(const struct entry_header *h, const uint8_t *payload);
+
+/* The payload's own check: the batch CRC of a data entry and that batch and header name the same
+ * offsets. Other types are covered by header_crc. */
+bool entry_payload_matches(const struct entry_header *h, struct slice payload);

@@ -8,7 +8,9 @@
  *     boundary), the log does not know what is committed.
  *  4. log_cut removes entries from an index on; derived state above must be rolled back by the
  *     caller from on_replay or its own memory.
- *  5. A failed write or flush, or damage at or below D, is not hidden: on_failed, once.
+ *  5. A failed write or flush is not hidden: on_failed, once; the log is then fail-stopped.
+ *  6. Damage at or below D is never cut. It is logged, counted, listed by log_damage, and reads of
+ *     it end with ERR_CORRUPT; the rest of the log is served.
  *
  * Shard: the owner of the partition.
  */
@@ -27,14 +29,15 @@ struct shard;
 struct flusher;
 struct store;
 struct log;
+struct log_shared;
 
-/* What all logs of one (data directory, shard) share. */
+/* What all logs of one (data directory, shard) share. Must outlive them. */
 struct log_env {
     struct shard *s;
     const char *dir; /* The data directory. */
     struct store *store;
     struct flusher *flusher;
-    struct tail_cache *cache; /* NULL = none. */
+    struct log_shared *shared; /* Tail cache, list of quiet logs, open files; log_shared.h. */
 };
 
 struct log_options {
@@ -65,6 +68,9 @@ struct log_open {
     struct log_options options;
     const struct log_callbacks *callbacks;
     void *context;
+    /* State is replayed that must not skip an entry (group 0): damage at or below D ends the open
+     * with ERR_CORRUPT. Otherwise the replay leaves out what is damaged. */
+    bool is_replay_strict;
 };
 
 /* Starts opening: redoes cut intents, recovers, replays, then on_opened. A partition that was never
@@ -97,6 +103,33 @@ int64_t log_next_offset(const struct log *l);
 int64_t log_flushed_offset(const struct log *l); /* next_offset of the flushed index */
 uint64_t log_size(const struct log *l);          /* bytes on disk up to the tail */
 bool log_is_failed(const struct log *l);
+
+/* Entries at or below D that recovery found damaged. offsets: [first_offset, next_offset). */
+struct log_damage {
+    uint64_t first_index;
+    uint64_t last_index; /* UINT64_MAX: to an end that nobody knows; appends are refused then. */
+    int64_t first_offset;
+    int64_t next_offset; /* INT64_MAX likewise. */
+};
+/* The number of damaged ranges; those that fit are copied to ret_ranges, in order. */
+size_t log_damage(const struct log *l, struct log_damage *ret_ranges, size_t count_max);
+
+struct log_stats {
+    uint64_t appended_entries;
+    uint64_t appended_bytes; /* Headers and payloads. */
+    uint64_t written_bytes;  /* With padding; without zero-fill. */
+    uint64_t writes;
+    uint64_t filled_bytes;
+    uint64_t flushes; /* Rounds that made entries of this log durable. */
+    uint64_t refused; /* Appends answered ERR_BUSY or ERR_NO_SPACE. */
+    uint64_t rolls;
+    uint64_t cuts;
+    uint64_t reads;
+    uint64_t read_bytes; /* Answered, from memory or disk. */
+    uint64_t disk_read_bytes;
+    uint64_t corrupt_reads;
+};
+const struct log_stats *log_stats(const struct log *l);
 
 /* The partition's commit index, persisted with D (DESIGN 4.5). Only rises. */
 void log_set_commit(struct log *l, uint64_t index);

@@ -1,0 +1,42 @@
+/* What all logs of one (data directory, shard) share: the tail cache, the list of quiet logs whose
+ * D waits to be persisted, the open segment files, a block of zeros, background budget.
+ *
+ * Bounded: cached pages and loaded indexes by bytes, open files by count; at the limit the oldest
+ * unused one goes.
+ *
+ * Shard: the owner's.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+
+struct shard;
+struct store;
+struct log_shared;
+
+struct log_shared_options {
+    size_t cache_size_max; /* Bytes of flushed tail pages kept for readers; 0 = none. */
+    size_t index_size_max; /* Bytes of sparse indexes of sealed segments kept in memory. */
+    uint32_t files_max;    /* Open segment files that nobody uses. */
+    uint64_t quiet_us;     /* How long a log is quiet before its D is persisted. */
+};
+extern const struct log_shared_options LOG_SHARED_OPTIONS_DEFAULT;
+
+/* ERR_BUSY without memory. */
+enum err log_shared_new(struct shard *s,
+                        struct store *store,
+                        const struct log_shared_options *options,
+                        struct log_shared **ret_shared);
+/* All logs must be closed. Accepts NULL. */
+void log_shared_free(struct log_shared *ls);
+
+struct log_shared_stats {
+    uint64_t cache_used_size;
+    uint64_t cache_evicted_pages;
+    uint64_t files_open;
+    uint64_t quiet_persisted; /* {D, commit} values put for quiet logs. */
+};
+const struct log_shared_stats *log_shared_stats(const struct log_shared *ls);
