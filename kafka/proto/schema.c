@@ -1,0 +1,19 @@
+#include "kafka/proto/schema.h"
+
+const struct schema_api *schema_api_find(int16_t key)
+{
+    size_t low = 0;
+    size_t high = SCHEMA_APIS_COUNT;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (SCHEMA_APIS[middle]->key == key) {
+            return SCHEMA_APIS[middle];
+        }
+        if (SCHEMA_APIS[middle]->key < key) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return NULL;
+}
