@@ -8,6 +8,17 @@
  * The next round writes while the current one flushes; at most one flush is in flight. Rounds run
  * back to back while there is work, never on a timer. A failed flush is fatal and never retried.
  *
+ *            ask            all writes done,           flush done
+ *   asking --------> writing -----------------> flushing ---------> on_flushed
+ *                            no flush in flight
+ *
+ * A round whose writes are done and that waits for the flush before it still takes in clients that
+ * are not part of it: with a slow disk they would otherwise wait one flush longer. A client that is
+ * in the writing round already, and asks again, is in the next one.
+ *
+ * Callbacks come from the loop, never inside flusher_ask. In on_flushed a client may ask again. A
+ * client must stay alive and keep its files open while it is in a round.
+ *
  * Only overwrites of blocks whose extents are durable may ride a shared flush; births and growth of
  * files use their own fsync (segment.h).
  *
@@ -36,21 +47,22 @@ struct flush_client_ops {
 /* Embedded in the client. A client is in at most one writing and one flushing round at a time. */
 struct flush_client {
     const struct flush_client_ops *ops;
-    struct list ask_link;   /* Private. */
-    struct list round_link; /* Private. */
-    bool is_asking;         /* Private. */
+    struct list ask_link; /* Private. */
+    struct list
+        round_links[2]; /* Private: it may be in one round that writes and one that flushes. */
 };
 
 void flush_client_init(struct flush_client *c, const struct flush_client_ops *ops);
 
 /* is_shared: io_fs_info said that one flush covers all files. on_failed is called once when a write
- * or flush failed for good; the flusher then stops. */
+ * or flush failed for good; the flusher has then let go of all its clients, tells them nothing any
+ * more and ignores who asks. */
 enum err flusher_new(struct shard *s,
                      bool is_shared,
                      void *context,
                      void (*on_failed)(void *context, enum err e),
                      struct flusher **ret_flusher);
-/* No round may be running and nobody asking. */
+/* It must be idle, or failed and without writes or flushes in flight. Not from a callback. */
 void flusher_free(struct flusher *f);
 
 /* c wants a round; harmless if it asks already. */
@@ -63,7 +75,9 @@ void flusher_write_started(struct flusher *f, int fd);
 /* result other than ERR_OK fails the flusher. */
 void flusher_write_done(struct flusher *f, enum err result);
 
+/* No round is running and nobody asks, nothing is in flight. */
 bool flusher_is_idle(const struct flusher *f);
+bool flusher_is_failed(const struct flusher *f);
 
 struct flusher_stats {
     uint64_t rounds;
