@@ -50,9 +50,9 @@ enum io_kind {
                      With IO_FLAG_ALL: all size bytes. With IO_FLAG_POOLED: buf and size are chosen
                      by io; hand back with io_recv_buffer_return, even from on_done */
     IO_SEND,      /* fd, buf or iov, size: all bytes */
-    IO_CANCEL,    /* target: asks for its early end; the target completes with ERR_CANCELLED or
-                     whatever it came to. The target's memory must not carry a new op before the
-                     cancel is done, which always ends with ERR_OK */
+    IO_CANCEL, /* target, whose on_done has not run yet: asks for its early end; it completes with
+                  ERR_CANCELLED or whatever it came to. The cancel itself always ends with
+                  ERR_OK, and until then the target's memory must not carry a new op */
     IO_KIND_COUNT,
 };
 
