@@ -351,18 +351,26 @@ def block_comment(out, lines):
         out(f"/* {lines[0]} */")
     elif lines:
         out(f"/* {lines[0]}")
-        for line in lines[1:-1]:
+        for line in lines[1:]:
             out(f" * {line}".rstrip())
-        out(f" * {lines[-1]} */")
+        out(" */")
+
+
+def signature(head, parameters):
+    """A function's first lines, broken as clang-format would; one column is kept for a ';'."""
+    line = f"{head}({', '.join(parameters)})"
+    if len(line) >= 100:
+        pad = " " * (len(head) + 1)
+        line = f"{head}({(',' + chr(10) + pad).join(parameters)})"
+    return line
 
 
 def function(out, head, parameters):
-    """The opening of a function, broken as clang-format would."""
-    line = f"{head}({', '.join(parameters)})"
-    if len(line) > 100:
-        pad = " " * (len(head) + 1)
-        line = f"{head}({(',' + chr(10) + pad).join(parameters)})"
-    out(line, "{")
+    out(signature(head, parameters), "{")
+
+
+def declare(out, head, parameters):
+    out(signature(head, parameters) + ";")
 
 
 # --- Header ----------------------------------------------------------------------------------
@@ -417,7 +425,9 @@ def emit_header(api):
     out = Out()
     block_comment(out, api.comment + [
         "",
-        f"Generated from kafka/proto/defs/{api.name}.def; kafka/proto/README.md tells how to use it."])
+        f"Generated from kafka/proto/defs/{api.name}.def; kafka/proto/README.md says how to use it.",
+        "",
+        "Shard: any; owns nothing."])
     out("#pragma once", "",
         "#include <stdbool.h>", "#include <stddef.h>", "#include <stdint.h>", "",
         '#include "core/arena.h"', '#include "core/err.h"', '#include "core/ids.h"',
@@ -437,15 +447,27 @@ def emit_header(api):
         out("")
     for message in api.messages():
         name = message.root.name
-        out(f"enum err {name}_decode(struct rbuf *body, int16_t version, struct arena *a,",
-            f"    struct {name} *ret_message);",
-            f"enum err {name}_encode(struct wbuf *w, int16_t version, const struct {name} *in);")
-        if has_records(message.root):
-            out(f"enum err {name}_encode_refs(struct wbuf *w, struct wire_refs *refs, int16_t version,",
-                f"    const struct {name} *in);")
-        out(f"void {name}_dump(struct wbuf *w, int16_t version, const struct {name} *in);", "")
+        for head, parameters in api_functions(message):
+            declare(out, head, parameters)
+        out("")
     out(f"extern const struct schema_api {upper}_API;")
     return out.text()
+
+
+def api_functions(message):
+    """Heads and parameters of what a message offers."""
+    name = message.root.name
+    write = ["int16_t version", f"const struct {name} *in"]
+    result = [
+        (f"enum err {name}_decode", ["struct rbuf *body", "int16_t version", "struct arena *a",
+                                     f"struct {name} *ret_message"]),
+        (f"enum err {name}_encode", ["struct wbuf *w"] + write),
+        (f"void {name}_dump", ["struct wbuf *w"] + write),
+    ]
+    if has_records(message.root):
+        result.append((f"enum err {name}_encode_refs",
+                       ["struct wbuf *w", "struct wire_refs *refs"] + write))
+    return result
 
 
 def has_records(struct):
@@ -760,46 +782,48 @@ def emit_schema_field(out, struct, field):
 
 
 def emit_api_functions(out, api, message):
-    root = message.root
-    name = root.name
-    upper = api.name.upper()
-    function(out, f"enum err {name}_decode",
-             ["struct rbuf *body", "int16_t version", "struct arena *a",
-              f"struct {name} *ret_message"])
-    out(f"if (!schema_api_has(&{upper}_API, version)) {{", "return ERR_UNSUPPORTED;", "}",
-        "struct wire_reader r = {",
-        ".in = body,", ".arena = a,", ".version = version,",
-        f".is_flexible = version >= {upper}_API.flexible_min,", "};",
-        f"struct {name} message;",
-        f"read_{name}(&r, &message);",
-        "const enum err e = rbuf_finish(body);",
-        "if (e == ERR_OK) {", "*ret_message = message;", "}", "return e;", "}", "")
+    name = message.root.name
+    heads = api_functions(message)
+    emit_decode(out, api, message.root, heads[0])
     function(out, f"static enum err encode_{name}",
              ["struct wbuf *w", "struct wire_refs *refs", "int16_t version",
               f"const struct {name} *in"])
-    out(f"if (!schema_api_has(&{upper}_API, version)) {{", "return ERR_UNSUPPORTED;", "}",
-        "struct wire_writer writer = {",
+    emit_version_check(out, api)
+    out("struct wire_writer writer = {",
         ".out = w,", ".refs = refs,", ".version = version,",
-        f".is_flexible = version >= {upper}_API.flexible_min,", "};",
+        f".is_flexible = version >= {api.name.upper()}_API.flexible_min,", "};",
         f"write_{name}(&writer, in);",
         "return wbuf_failure(w);", "}", "")
-    function(out, f"enum err {name}_encode",
-             ["struct wbuf *w", "int16_t version", f"const struct {name} *in"])
+    function(out, *heads[1])
     out(f"return encode_{name}(w, NULL, version, in);", "}", "")
-    if has_records(root):
-        function(out, f"enum err {name}_encode_refs",
-                 ["struct wbuf *w", "struct wire_refs *refs", "int16_t version",
-                  f"const struct {name} *in"])
-        out(f"return encode_{name}(w, refs, version, in);", "}", "")
-    function(out, f"void {name}_dump",
-             ["struct wbuf *w", "int16_t version", f"const struct {name} *in"])
+    function(out, *heads[2])
     out(f"schema_dump(w, &{name}_schema, version, in);", "}", "")
+    if len(heads) > 3:
+        function(out, *heads[3])
+        out(f"return encode_{name}(w, refs, version, in);", "}", "")
     function(out, f"static enum err decode_any_{name}",
              ["struct rbuf *body", "int16_t version", "struct arena *a", "void *ret_message"])
     out(f"return {name}_decode(body, version, a, ret_message);", "}", "")
     function(out, f"static enum err encode_any_{name}",
              ["struct wbuf *w", "int16_t version", "const void *message"])
     out(f"return {name}_encode(w, version, message);", "}", "")
+
+
+def emit_version_check(out, api):
+    out(f"if (!schema_api_has(&{api.name.upper()}_API, version)) {{",
+        "return ERR_UNSUPPORTED;", "}")
+
+
+def emit_decode(out, api, root, head):
+    function(out, *head)
+    emit_version_check(out, api)
+    out("struct wire_reader r = {",
+        ".in = body,", ".arena = a,", ".version = version,",
+        f".is_flexible = version >= {api.name.upper()}_API.flexible_min,", "};",
+        f"struct {root.name} message;",
+        f"read_{root.name}(&r, &message);",
+        "const enum err e = rbuf_finish(body);",
+        "if (e == ERR_OK) {", "*ret_message = message;", "}", "return e;", "}", "")
 
 
 def emit_source(api):
