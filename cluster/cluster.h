@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "cluster/metadata.h"
+#include "cluster/topic_configs.h"
 #include "core/err.h"
 #include "core/ids.h"
 #include "core/list.h"
@@ -156,11 +157,6 @@ enum controller_request_kind {
     CONTROLLER_CREATE_TOPIC,
     CONTROLLER_DELETE_TOPIC,
     CONTROLLER_ALLOCATE_PRODUCER_ID,
-};
-
-struct config_pair {
-    struct slice name;
-    struct slice value; /* Null is refused with ERR_CONFIG_INVALID, as Kafka does. */
 };
 
 struct controller_request {

@@ -1,0 +1,186 @@
+#include "cluster/commands.h"
+
+#include "core/assert.h"
+
+enum {
+    CONFIGS_MAX = 1024, /* Per topic; the table has far fewer. */
+    RACK_SIZE_MAX = 1024,
+};
+
+static void put_text(struct wbuf *w, struct slice text)
+{
+    wbuf_uvarint(w, (uint32_t)text.size);
+    wbuf_bytes(w, text.data, text.size);
+}
+
+static struct slice take_text(struct rbuf *r, uint32_t size_max)
+{
+    uint32_t size = rbuf_uvarint(r);
+    if (size > size_max) {
+        rbuf_fail(r, ERR_TOO_LARGE);
+        size = 0;
+    }
+    return rbuf_bytes(r, size);
+}
+
+/* ---- configs ---- */
+
+void command_encode_configs(const struct config_pair *pairs, uint32_t count, struct wbuf *w)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        put_text(w, pairs[i].name);
+        put_text(w, pairs[i].value);
+    }
+}
+
+struct config_pair command_next_config(struct rbuf *configs)
+{
+    struct config_pair pair;
+    pair.name = take_text(configs, TOPIC_NAME_SIZE_MAX);
+    pair.value = take_text(configs, TOPIC_CONFIG_VALUE_SIZE_MAX);
+    return pair;
+}
+
+/* ---- topic created ---- */
+
+static void encode_topic_created(const struct command_topic_created *topic, struct wbuf *w)
+{
+    wbuf_uuid(w, &topic->id);
+    put_text(w, topic->name);
+    wbuf_i32(w, topic->partitions_count);
+    wbuf_i16(w, topic->replication_factor);
+    wbuf_bool(w, topic->is_internal);
+    wbuf_uvarint(w, topic->configs_count);
+    wbuf_bytes(w, topic->configs.data, topic->configs.size);
+}
+
+static void decode_topic_created(struct rbuf *r, struct command_topic_created *topic)
+{
+    topic->id = rbuf_uuid(r);
+    topic->name = take_text(r, TOPIC_NAME_SIZE_MAX);
+    topic->partitions_count = rbuf_i32(r);
+    topic->replication_factor = rbuf_i16(r);
+    topic->is_internal = rbuf_bool(r);
+    topic->configs_count = rbuf_uvarint(r);
+    if (topic->configs_count > CONFIGS_MAX) {
+        rbuf_fail(r, ERR_TOO_LARGE);
+        return;
+    }
+    const uint8_t *configs = r->cursor;
+    for (uint32_t i = 0; i < topic->configs_count; i++) {
+        (void)command_next_config(r);
+    }
+    if (topic->name.size == 0 || topic->partitions_count <= 0) {
+        rbuf_fail(r, ERR_CORRUPT);
+    }
+    if (r->failure == ERR_OK) {
+        topic->configs = slice_of(configs, (size_t)(r->cursor - configs));
+    }
+}
+
+/* ---- commands ---- */
+
+void command_encode(const struct command *command, struct wbuf *w)
+{
+    wbuf_i8(w, (int8_t)command->kind);
+    wbuf_i8(w, COMMAND_VERSION);
+    switch (command->kind) {
+    case COMMAND_FEATURE_LEVEL:
+        wbuf_u16(w, command->feature_level.level);
+        return;
+    case COMMAND_NODE_REGISTERED:
+        wbuf_i32(w, command->node.node_id);
+        wbuf_uuid(w, &command->node.incarnation);
+        put_text(w, command->node.rack);
+        return;
+    case COMMAND_TOPIC_CREATED:
+        encode_topic_created(&command->topic_created, w);
+        return;
+    case COMMAND_TOPIC_DELETED:
+        wbuf_uuid(w, &command->topic_deleted.id);
+        wbuf_i32(w, command->topic_deleted.partitions_count);
+        return;
+    case COMMAND_TOPIC_PURGED:
+        wbuf_uuid(w, &command->topic_purged.id);
+        return;
+    case COMMAND_PRODUCER_IDS:
+        wbuf_i32(w, command->producer_ids.node_id);
+        wbuf_i64(w, command->producer_ids.first);
+        wbuf_i32(w, command->producer_ids.count);
+        return;
+    }
+    assert(false && "no such command");
+}
+
+static void decode_fields(struct rbuf *r, struct command *command)
+{
+    switch (command->kind) {
+    case COMMAND_FEATURE_LEVEL:
+        command->feature_level.level = rbuf_u16(r);
+        return;
+    case COMMAND_NODE_REGISTERED:
+        command->node.node_id = rbuf_i32(r);
+        command->node.incarnation = rbuf_uuid(r);
+        command->node.rack = take_text(r, RACK_SIZE_MAX);
+        return;
+    case COMMAND_TOPIC_CREATED:
+        decode_topic_created(r, &command->topic_created);
+        return;
+    case COMMAND_TOPIC_DELETED:
+        command->topic_deleted.id = rbuf_uuid(r);
+        command->topic_deleted.partitions_count = rbuf_i32(r);
+        return;
+    case COMMAND_TOPIC_PURGED:
+        command->topic_purged.id = rbuf_uuid(r);
+        return;
+    case COMMAND_PRODUCER_IDS:
+        command->producer_ids.node_id = rbuf_i32(r);
+        command->producer_ids.first = rbuf_i64(r);
+        command->producer_ids.count = rbuf_i32(r);
+        if (command->producer_ids.first < 0 || command->producer_ids.count <= 0) {
+            rbuf_fail(r, ERR_CORRUPT);
+        }
+        return;
+    }
+    rbuf_fail(r, ERR_NEWER_FORMAT);
+}
+
+enum err command_decode(struct slice bytes, struct command *ret_command)
+{
+    struct rbuf r = rbuf_over(bytes.data, bytes.size);
+    struct command command = {.kind = (enum command_kind)rbuf_i8(&r)};
+    int8_t version = rbuf_i8(&r);
+    if (r.failure == ERR_OK && version != COMMAND_VERSION) {
+        return ERR_NEWER_FORMAT;
+    }
+    if (r.failure == ERR_OK) {
+        decode_fields(&r, &command);
+    }
+    enum err e = rbuf_finish(&r);
+    if (e == ERR_OK) {
+        *ret_command = command;
+    }
+    return e;
+}
+
+/* ---- streams ---- */
+
+void command_stream_add(struct wbuf *stream, struct slice command)
+{
+    wbuf_u32(stream, (uint32_t)command.size);
+    wbuf_bytes(stream, command.data, command.size);
+}
+
+enum err command_stream_next(struct rbuf *stream, struct slice *ret_command)
+{
+    if (rbuf_left(stream) == 0) {
+        return ERR_EOF;
+    }
+    uint32_t size = rbuf_u32(stream);
+    struct slice command = rbuf_bytes(stream, size);
+    if (stream->failure != ERR_OK) {
+        return ERR_CORRUPT;
+    }
+    *ret_command = command;
+    return ERR_OK;
+}

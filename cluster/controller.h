@@ -1,0 +1,100 @@
+/* The controller, an engine: requests are judged against its state and become commands; commands
+ * that are in group 0's log change the state. No I/O: the driver (controller_driver.h) appends,
+ * waits and broadcasts.
+ *
+ * Rules:
+ *  1. Propose changes nothing. The driver appends the command to the log and, only if the log took
+ *     it, applies it here in the same turn. So the next request is judged with it in place (as
+ *     Kafka's KRaft controller does), although nobody is told before it is committed.
+ *  2. The state is a function of the log's commands alone: no clock, no randomness; ids come in.
+ *  3. A deleted topic is remembered until its owners have removed its logs (TOPIC_PURGED): a crash
+ *     in between must not leave them on disk for ever.
+ *  4. A producer id is handed out once: blocks are taken by a command before their first use, and
+ *     what a stop leaves of a block is never used.
+ *
+ * Shard: shard 0.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "cluster/commands.h"
+#include "cluster/metadata.h"
+#include "cluster/settings.h"
+#include "core/err.h"
+#include "core/ids.h"
+#include "core/slice.h"
+#include "core/wbuf.h"
+
+enum {
+    CONTROLLER_WHY_SIZE = 256,
+    PRODUCER_IDS_PER_BLOCK = 1000,
+    CONTROLLER_NODES_MAX = 1024,
+};
+
+struct controller;
+
+struct controller *controller_new(const struct cluster_settings *settings, uint64_t hash_seed);
+/* Accepts NULL. */
+void controller_free(struct controller *ct);
+
+/* One command of the log, in order.
+ *   ERR_NEWER_FORMAT  written by a newer version of the program
+ *   ERR_CORRUPT       not a command, or one that contradicts those before it
+ */
+enum err controller_apply(struct controller *ct, struct slice command);
+
+/* ---- proposals: on success a command in w, else why says what to do ---- */
+
+struct controller_topic {
+    struct uuid id; /* Fresh. */
+    struct slice name;
+    int32_t partitions_count;   /* -1 = default; resolved on success. */
+    int16_t replication_factor; /* Likewise. */
+    const struct config_pair *configs;
+    uint32_t configs_count;
+};
+
+/* ERR_TOPIC_NAME_INVALID, ERR_TOPIC_EXISTS, ERR_PARTITIONS_INVALID, ERR_REPLICATION_INVALID,
+ * ERR_CONFIG_INVALID, ERR_TOO_LARGE */
+enum err controller_propose_topic(const struct controller *ct,
+                                  struct controller_topic *topic,
+                                  struct wbuf *w,
+                                  char why[CONTROLLER_WHY_SIZE]);
+/* By id, or by name if id is zero. ERR_TOPIC_UNKNOWN */
+enum err controller_propose_delete(const struct controller *ct,
+                                   const struct uuid *id,
+                                   struct slice name,
+                                   struct wbuf *w,
+                                   char why[CONTROLLER_WHY_SIZE]);
+/* These cannot be refused. */
+void controller_propose_purged(const struct uuid *id, struct wbuf *w);
+void controller_propose_producer_ids(const struct controller *ct, int32_t node_id, struct wbuf *w);
+void controller_propose_node(int32_t node_id,
+                             const struct uuid *incarnation,
+                             const char *rack,
+                             struct wbuf *w);
+/* False if the level is set already: nothing to do. */
+bool controller_propose_feature_level(const struct controller *ct, struct wbuf *w);
+
+/* ---- questions ---- */
+
+/* Includes what is appended but not committed yet. */
+const struct metadata *controller_metadata(const struct controller *ct);
+uint32_t controller_nodes_count(const struct controller *ct);
+uint64_t controller_partitions_count(const struct controller *ct);
+/* The first id that no block has. */
+int64_t controller_producer_id_next(const struct controller *ct);
+
+struct controller_deleted {
+    struct uuid id;
+    int32_t partitions_count;
+};
+uint32_t controller_deleted_count(const struct controller *ct);
+const struct controller_deleted *controller_deleted_at(const struct controller *ct, uint32_t index);
+
+/* Appends a stream of commands that gives an empty controller, or image, this state. */
+void controller_snapshot(const struct controller *ct, struct wbuf *stream);
+
+/* All invariants. */
+void controller_check(const struct controller *ct);

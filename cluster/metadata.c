@@ -1,0 +1,302 @@
+/* Two indexes over the same topics: an array sorted by name, because listings go in that order, and
+ * an open-addressing table by id, because fetches ask by id. The table is kept at most half full.
+ */
+#include "cluster/metadata.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/memory.h"
+#include "cluster/metadata_edit.h"
+#include "cluster/placement.h"
+#include "core/assert.h"
+
+enum {
+    TABLE_CAPACITY_MIN = 16,
+};
+
+struct metadata {
+    const struct cluster_settings *settings;
+    uint64_t hash_seed;
+    uint16_t shards_count;
+    int32_t leader_epoch;
+    struct topic **by_name;
+    uint32_t count;
+    uint32_t by_name_capacity;
+    struct topic **by_id; /* NULL = free slot. */
+    uint32_t by_id_capacity;
+};
+
+struct metadata *
+metadata_new(const struct cluster_settings *settings, uint64_t hash_seed, uint16_t shards_count)
+{
+    struct metadata *m = memory_alloc(sizeof(*m));
+    *m = (struct metadata){
+        .settings = settings,
+        .hash_seed = hash_seed,
+        .shards_count = shards_count,
+        .by_name_capacity = TABLE_CAPACITY_MIN,
+        .by_id_capacity = TABLE_CAPACITY_MIN,
+    };
+    m->by_name = memory_alloc_array(m->by_name_capacity, sizeof(struct topic *));
+    m->by_id = memory_alloc_array(m->by_id_capacity, sizeof(struct topic *));
+    return m;
+}
+
+static void topic_free(struct topic *t)
+{
+    for (uint32_t i = 0; i < t->configs_count; i++) {
+        free(t->configs[i].name);
+        free(t->configs[i].value);
+    }
+    free(t->configs);
+    free(t);
+}
+
+void metadata_free(struct metadata *m)
+{
+    if (m == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < m->count; i++) {
+        topic_free(m->by_name[i]);
+    }
+    free(m->by_name);
+    free(m->by_id);
+    free(m);
+}
+
+/* ---- by name ---- */
+
+static int compare_name(const struct topic *t, struct slice name)
+{
+    const size_t size = strlen(t->name);
+    const size_t common = size < name.size ? size : name.size;
+    int order = memcmp(t->name, name.data, common);
+    if (order != 0) {
+        return order;
+    }
+    return (size > name.size) - (size < name.size);
+}
+
+/* Index of the first topic whose name is not below. */
+static uint32_t name_position(const struct metadata *m, struct slice name)
+{
+    uint32_t low = 0;
+    uint32_t high = m->count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (compare_name(m->by_name[middle], name) < 0) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+const struct topic *metadata_topic_by_name(const struct metadata *m, struct slice name)
+{
+    if (name.size == 0) {
+        return NULL;
+    }
+    uint32_t position = name_position(m, name);
+    if (position == m->count || compare_name(m->by_name[position], name) != 0) {
+        return NULL;
+    }
+    return m->by_name[position];
+}
+
+static void insert_by_name(struct metadata *m, struct topic *t)
+{
+    if (m->count == m->by_name_capacity) {
+        m->by_name_capacity *= 2;
+        m->by_name = memory_realloc_array(m->by_name, m->by_name_capacity, sizeof(struct topic *));
+    }
+    uint32_t position = name_position(m, slice_of_string(t->name));
+    struct topic **at = &m->by_name[position];
+    memmove(at + 1, at, (m->count - position) * sizeof(*at));
+    *at = t;
+    m->count++;
+}
+
+static void remove_by_name(struct metadata *m, const struct topic *t)
+{
+    uint32_t position = name_position(m, slice_of_string(t->name));
+    struct topic **at = &m->by_name[position];
+    assert(*at == t);
+    m->count--;
+    memmove(at, at + 1, (m->count - position) * sizeof(*at));
+}
+
+/* ---- by id ---- */
+
+static uint32_t id_slot(const struct metadata *m, const struct uuid *id)
+{
+    uint64_t hash = hash_bytes(m->hash_seed, id->bytes, sizeof(id->bytes));
+    return (uint32_t)hash & (m->by_id_capacity - 1);
+}
+
+/* The slot that holds id, or the free one where it belongs. */
+static uint32_t find_slot(const struct metadata *m, const struct uuid *id)
+{
+    uint32_t slot = id_slot(m, id);
+    while (m->by_id[slot] != NULL && !uuid_equal(&m->by_id[slot]->id, id)) {
+        slot = (slot + 1) & (m->by_id_capacity - 1);
+    }
+    return slot;
+}
+
+const struct topic *metadata_topic_by_id(const struct metadata *m, const struct uuid *id)
+{
+    return m->by_id[find_slot(m, id)];
+}
+
+static void insert_by_id(struct metadata *m, struct topic *t)
+{
+    if ((m->count + 1) * 2 > m->by_id_capacity) {
+        free(m->by_id);
+        m->by_id_capacity *= 2;
+        m->by_id = memory_alloc_array(m->by_id_capacity, sizeof(struct topic *));
+        for (uint32_t i = 0; i < m->count; i++) {
+            m->by_id[find_slot(m, &m->by_name[i]->id)] = m->by_name[i];
+        }
+    }
+    m->by_id[find_slot(m, &t->id)] = t;
+}
+
+/* Closes the gap by moving back what would no longer be found (Knuth, 6.4, algorithm R). */
+static void remove_by_id(struct metadata *m, const struct uuid *id)
+{
+    const uint32_t mask = m->by_id_capacity - 1;
+    uint32_t gap = find_slot(m, id);
+    assert(m->by_id[gap] != NULL);
+    uint32_t next = (gap + 1) & mask;
+    while (m->by_id[next] != NULL) {
+        uint32_t wanted = id_slot(m, &m->by_id[next]->id);
+        bool can_move = ((next - wanted) & mask) >= ((next - gap) & mask);
+        if (can_move) {
+            m->by_id[gap] = m->by_id[next];
+            gap = next;
+        }
+        next = (next + 1) & mask;
+    }
+    m->by_id[gap] = NULL;
+}
+
+/* ---- changes ---- */
+
+void metadata_set_leader_epoch(struct metadata *m, int32_t leader_epoch)
+{
+    assert_cmp(leader_epoch, >=, m->leader_epoch);
+    m->leader_epoch = leader_epoch;
+}
+
+static void copy_configs(struct topic *t, const struct command_topic_created *created)
+{
+    struct rbuf configs = rbuf_over(created->configs.data, created->configs.size);
+    t->configs_count = created->configs_count;
+    t->configs = memory_alloc_array(t->configs_count, sizeof(*t->configs));
+    for (uint32_t i = 0; i < t->configs_count; i++) {
+        struct config_pair pair = command_next_config(&configs);
+        t->configs[i].name = memory_copy_text(pair.name);
+        t->configs[i].value = memory_copy_text(pair.value);
+    }
+}
+
+enum err metadata_add_topic(struct metadata *m,
+                            const struct command_topic_created *created,
+                            const struct topic **ret_topic)
+{
+    assert_cmp(created->name.size, <=, TOPIC_NAME_SIZE_MAX);
+    if (metadata_topic_by_id(m, &created->id) != NULL ||
+        metadata_topic_by_name(m, created->name) != NULL) {
+        return ERR_EXISTS;
+    }
+    struct topic *t = memory_alloc(sizeof(*t));
+    t->id = created->id;
+    memcpy(t->name, created->name.data, created->name.size);
+    t->is_internal = created->is_internal;
+    t->partitions_count = created->partitions_count;
+    t->replication_factor = created->replication_factor;
+    copy_configs(t, created);
+    const struct topic_config_set set = metadata_topic_configs(m, t);
+    topic_settings_derive(&set, &t->settings);
+
+    insert_by_id(m, t);
+    insert_by_name(m, t);
+    *ret_topic = t;
+    return ERR_OK;
+}
+
+bool metadata_remove_topic(struct metadata *m, const struct uuid *id)
+{
+    struct topic *t = m->by_id[find_slot(m, id)];
+    if (t == NULL) {
+        return false;
+    }
+    remove_by_id(m, id);
+    remove_by_name(m, t);
+    topic_free(t);
+    return true;
+}
+
+/* ---- questions ---- */
+
+uint32_t metadata_topics_count(const struct metadata *m)
+{
+    return m->count;
+}
+
+const struct topic *metadata_topic_at(const struct metadata *m, uint32_t index)
+{
+    assert_cmp(index, <, m->count);
+    return m->by_name[index];
+}
+
+uint16_t metadata_partition_shard(const struct metadata *m, const struct partition_id *id)
+{
+    return placement_shard(id, m->shards_count);
+}
+
+int32_t metadata_node_id(const struct metadata *m)
+{
+    return m->settings->node_id;
+}
+
+const struct uuid *metadata_cluster_id(const struct metadata *m)
+{
+    return &m->settings->cluster_id;
+}
+
+int32_t metadata_leader_epoch(const struct metadata *m)
+{
+    return m->leader_epoch;
+}
+
+struct topic_config_set metadata_topic_configs(const struct metadata *m, const struct topic *t)
+{
+    return (struct topic_config_set){
+        .own = t->configs,
+        .own_count = t->configs_count,
+        .defaults = m->settings->topic_defaults,
+        .defaults_count = m->settings->topic_defaults_count,
+    };
+}
+
+void metadata_check(const struct metadata *m)
+{
+    for (uint32_t i = 0; i < m->count; i++) {
+        const struct topic *t = m->by_name[i];
+        assert(metadata_topic_by_id(m, &t->id) == t);
+        assert(metadata_topic_by_name(m, slice_of_string(t->name)) == t);
+        if (i > 0) {
+            assert_cmp(strcmp(m->by_name[i - 1]->name, t->name), <, 0);
+        }
+    }
+    uint32_t used = 0;
+    for (uint32_t slot = 0; slot < m->by_id_capacity; slot++) {
+        used += m->by_id[slot] != NULL;
+    }
+    assert_cmp(used, ==, m->count);
+}

@@ -1,0 +1,33 @@
+/* The writing side of metadata.h, for those who apply committed commands.
+ *
+ * Shard: the owner's.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cluster/commands.h"
+#include "cluster/metadata.h"
+#include "cluster/settings.h"
+
+/* Out of memory ends the process: an image that misses a committed change must not serve. */
+struct metadata *
+metadata_new(const struct cluster_settings *settings, uint64_t hash_seed, uint16_t shards_count);
+/* Accepts NULL. */
+void metadata_free(struct metadata *m);
+
+void metadata_set_leader_epoch(struct metadata *m, int32_t leader_epoch);
+
+/* The topic as added. ERR_EXISTS if there is one of that id or name. */
+enum err metadata_add_topic(struct metadata *m,
+                            const struct command_topic_created *created,
+                            const struct topic **ret_topic);
+/* False if unknown. Pointers to it are dead afterwards. */
+bool metadata_remove_topic(struct metadata *m, const struct uuid *id);
+
+/* What is in effect for a topic. */
+struct topic_config_set metadata_topic_configs(const struct metadata *m, const struct topic *t);
+
+/* Walks everything: order, both indexes agree. */
+void metadata_check(const struct metadata *m);

@@ -1,0 +1,17 @@
+#include "cluster/settings.h"
+
+void cluster_settings_init(struct cluster_settings *settings)
+{
+    *settings = (struct cluster_settings){
+        .partitions_count_default = 1,
+        .replication_factor_default = 1,
+        .topics_max = 100000,
+        .partitions_per_topic_max = 10000,
+        .partitions_max = 100000,
+        .producers_max = 10000,
+        .producer_expiration_ms = 86400000,
+        .log = LOG_OPTIONS_DEFAULT,
+        .controller_log = LOG_OPTIONS_DEFAULT,
+        .partition_stats_max = 256,
+    };
+}

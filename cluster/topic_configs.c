@@ -1,0 +1,517 @@
+#include "cluster/topic_configs.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/assert.h"
+
+enum {
+    NAME_SIZE_MAX = 64,          /* Of names compared for likeness. */
+    MEMBER_SIZE_MAX = 64,        /* Of words shown in error texts. */
+    MESSAGE_BYTES_MAX = 1 << 30, /* Above any entry: ENTRY_PAYLOAD_SIZE_MAX decides. */
+};
+
+#define NUMBER(name, type, effect, value, min, max, broker)                                       \
+    {                                                                                             \
+        (name), TOPIC_CONFIG_##type, TOPIC_CONFIG_##effect, (value), (min), (max), NULL, (broker) \
+    }
+#define WORDS(name, type, effect, value, choices, broker)                                      \
+    {                                                                                          \
+        (name), TOPIC_CONFIG_##type, TOPIC_CONFIG_##effect, (value), 0, 0, (choices), (broker) \
+    }
+
+#define LONG_MAX_TEXT "9223372036854775807"
+#define CODECS        "uncompressed,zstd,lz4,snappy,gzip,producer"
+
+/* CONFIGS.md, section 5, by name. Columns: default, range or words, broker synonym. A line each:
+ * clang-format would break the rows apart. */
+/* clang-format off */
+static const struct topic_config table[] = {
+    WORDS("cleanup.policy", LIST, PENDING, "delete", "compact,delete", "log.cleanup.policy"),
+    NUMBER("compression.gzip.level", INT, PENDING, "-1", -1, 9, "compression.gzip.level"),
+    NUMBER("compression.lz4.level", INT, PENDING, "9", 1, 17, "compression.lz4.level"),
+    WORDS("compression.type", STRING, PENDING, "producer", CODECS, "compression.type"),
+    NUMBER("compression.zstd.level", INT, PENDING, "3", -131072, 22, "compression.zstd.level"),
+    NUMBER("delete.retention.ms", LONG, PENDING, "86400000", 0, INT64_MAX, "log.cleaner.delete.retention.ms"),
+    NUMBER("file.delete.delay.ms", LONG, POINTLESS, "60000", 0, INT64_MAX, "log.segment.delete.delay.ms"),
+    NUMBER("flush.messages", LONG, POINTLESS, LONG_MAX_TEXT, 1, INT64_MAX, "log.flush.interval.messages"),
+    NUMBER("flush.ms", LONG, POINTLESS, LONG_MAX_TEXT, 0, INT64_MAX, "log.flush.interval.ms"),
+    WORDS("follower.replication.throttled.replicas", LIST, PENDING, "", NULL, NULL),
+    NUMBER("index.interval.bytes", INT, PENDING, "4096", 0, INT32_MAX, "log.index.interval.bytes"),
+    WORDS("leader.replication.throttled.replicas", LIST, PENDING, "", NULL, NULL),
+    NUMBER("local.retention.bytes", LONG, PENDING, "-2", -2, INT64_MAX, "log.local.retention.bytes"),
+    NUMBER("local.retention.ms", LONG, PENDING, "-2", -2, INT64_MAX, "log.local.retention.ms"),
+    NUMBER("max.compaction.lag.ms", LONG, PENDING, LONG_MAX_TEXT, 1, INT64_MAX, "log.cleaner.max.compaction.lag.ms"),
+    NUMBER("max.message.bytes", INT, HONOURED, "1048588", 0, INT32_MAX, "message.max.bytes"),
+    NUMBER("message.timestamp.after.max.ms", LONG, HONOURED, "3600000", 0, INT64_MAX, "log.message.timestamp.after.max.ms"),
+    NUMBER("message.timestamp.before.max.ms", LONG, HONOURED, LONG_MAX_TEXT, 0, INT64_MAX, "log.message.timestamp.before.max.ms"),
+    WORDS("message.timestamp.type", STRING, HONOURED, "CreateTime", "CreateTime,LogAppendTime", "log.message.timestamp.type"),
+    WORDS("min.cleanable.dirty.ratio", DOUBLE, PENDING, "0.5", NULL, "log.cleaner.min.cleanable.ratio"),
+    NUMBER("min.compaction.lag.ms", LONG, PENDING, "0", 0, INT64_MAX, "log.cleaner.min.compaction.lag.ms"),
+    NUMBER("min.insync.replicas", INT, HONOURED, "1", 1, INT32_MAX, "min.insync.replicas"),
+    WORDS("preallocate", BOOLEAN, POINTLESS, "false", NULL, "log.preallocate"),
+    WORDS("remote.log.copy.disable", BOOLEAN, PENDING, "false", NULL, NULL),
+    WORDS("remote.log.delete.on.disable", BOOLEAN, PENDING, "false", NULL, NULL),
+    WORDS("remote.storage.enable", BOOLEAN, PENDING, "false", NULL, NULL),
+    NUMBER("retention.bytes", LONG, PENDING, "-1", INT64_MIN, INT64_MAX, "log.retention.bytes"),
+    NUMBER("retention.ms", LONG, PENDING, "604800000", -1, INT64_MAX, "log.retention.ms"),
+    NUMBER("segment.bytes", INT, HONOURED, "1073741824", 1 << 20, INT32_MAX, "log.segment.bytes"),
+    NUMBER("segment.index.bytes", INT, PENDING, "10485760", 4, INT32_MAX, "log.index.size.max.bytes"),
+    NUMBER("segment.jitter.ms", LONG, PENDING, "0", 0, INT64_MAX, "log.roll.jitter.ms"),
+    NUMBER("segment.ms", LONG, PENDING, "604800000", 1, INT64_MAX, "log.roll.ms"),
+    WORDS("unclean.leader.election.enable", BOOLEAN, POINTLESS, "false", NULL, "unclean.leader.election.enable"),
+};
+/* clang-format on */
+
+enum { TABLE_COUNT = sizeof(table) / sizeof(table[0]) };
+
+uint32_t topic_configs_count(void)
+{
+    return TABLE_COUNT;
+}
+
+const struct topic_config *topic_config_at(uint32_t index)
+{
+    assert_cmp(index, <, TABLE_COUNT);
+    return &table[index];
+}
+
+const struct topic_config *topic_config_by_name(struct slice name)
+{
+    for (uint32_t i = 0; i < TABLE_COUNT; i++) {
+        if (slice_equal_string(name, table[i].name)) {
+            return &table[i];
+        }
+    }
+    return NULL;
+}
+
+static const char *
+find_value(const struct topic_config_entry *entries, uint32_t count, const char *name)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(entries[i].name, name) == 0) {
+            return entries[i].value;
+        }
+    }
+    return NULL;
+}
+
+const char *topic_config_effective(const struct topic_config_set *set,
+                                   const struct topic_config *config,
+                                   enum topic_config_source *ret_source)
+{
+    const char *value = find_value(set->own, set->own_count, config->name);
+    if (value != NULL) {
+        *ret_source = TOPIC_CONFIG_SOURCE_TOPIC;
+        return value;
+    }
+    value = find_value(set->defaults, set->defaults_count, config->name);
+    if (value != NULL) {
+        *ret_source = TOPIC_CONFIG_SOURCE_BROKER_FILE;
+        return value;
+    }
+    *ret_source = TOPIC_CONFIG_SOURCE_DEFAULT;
+    return config->default_value;
+}
+
+/* ---- parsing ---- */
+
+static struct slice trim(struct slice s)
+{
+    while (s.size > 0 && s.data[0] <= ' ') {
+        s.data++;
+        s.size--;
+    }
+    while (s.size > 0 && s.data[s.size - 1] <= ' ') {
+        s.size--;
+    }
+    return s;
+}
+
+/* Decimal digits behind an optional sign, as Java's parser takes them. */
+static bool parse_integer(struct slice text, int64_t *ret_number)
+{
+    bool is_negative = false;
+    size_t i = 0;
+    if (text.size > 0 && (text.data[0] == '-' || text.data[0] == '+')) {
+        is_negative = text.data[0] == '-';
+        i = 1;
+    }
+    if (i == text.size) {
+        return false;
+    }
+    int64_t number = 0;
+    for (; i < text.size; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9') {
+            return false;
+        }
+        int64_t digit = text.data[i] - '0';
+        /* Built up below zero: there is one more negative number than positive ones. */
+        if (__builtin_mul_overflow(number, 10, &number) ||
+            __builtin_sub_overflow(number, digit, &number)) {
+            return false;
+        }
+    }
+    if (!is_negative && __builtin_sub_overflow(0, number, &number)) {
+        return false;
+    }
+    *ret_number = number;
+    return true;
+}
+
+static bool parse_boolean(struct slice text, bool *ret_value)
+{
+    if (text.size == 4 && strncasecmp((const char *)text.data, "true", 4) == 0) {
+        *ret_value = true;
+        return true;
+    }
+    if (text.size == 5 && strncasecmp((const char *)text.data, "false", 5) == 0) {
+        *ret_value = false;
+        return true;
+    }
+    return false;
+}
+
+static bool parse_ratio(struct slice text, double *ret_value)
+{
+    char copy[32];
+    if (text.size == 0 || text.size >= sizeof(copy)) {
+        return false;
+    }
+    for (size_t i = 0; i < text.size; i++) {
+        if (memchr("0123456789+-.eE", text.data[i], 15) == NULL) {
+            return false; /* strtod also takes hexadecimal, infinities and blanks. */
+        }
+    }
+    memcpy(copy, text.data, text.size);
+    copy[text.size] = '\0';
+    char *end;
+    double value = strtod(copy, &end);
+    if (*end != '\0') {
+        return false;
+    }
+    *ret_value = value;
+    return true;
+}
+
+/* Cuts the next member off a comma list; false at its end. An empty list has no member. */
+static bool next_member(struct slice *list, struct slice *ret_member)
+{
+    if (list->data == NULL) {
+        return false;
+    }
+    const uint8_t *comma = memchr(list->data, ',', list->size);
+    if (comma == NULL) {
+        *ret_member = trim(*list);
+        *list = (struct slice){0};
+        return true;
+    }
+    size_t size = (size_t)(comma - list->data);
+    *ret_member = trim(slice_of(list->data, size));
+    *list = slice_of(comma + 1, list->size - size - 1);
+    return true;
+}
+
+static bool is_choice(const char *choices, struct slice word)
+{
+    struct slice list = slice_of_string(choices);
+    struct slice choice;
+    while (next_member(&list, &choice)) {
+        if (slice_equal(choice, word)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool list_contains(const char *text, const char *word)
+{
+    return is_choice(text, slice_of_string(word));
+}
+
+/* ---- error texts ---- */
+
+static int shown_size(struct slice text)
+{
+    return text.size > MEMBER_SIZE_MAX ? MEMBER_SIZE_MAX : (int)text.size;
+}
+
+static enum err
+say_invalid(const struct topic_config *config, struct slice value, const char *what, char *why)
+{
+    (void)snprintf(why,
+                   TOPIC_CONFIG_WHY_SIZE,
+                   "Invalid value %.*s for configuration %s: %s",
+                   shown_size(value),
+                   value.size == 0 ? "" : (const char *)value.data,
+                   config->name,
+                   what);
+    return ERR_CONFIG_INVALID;
+}
+
+static uint32_t min_u32(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Levenshtein distance; both at most NAME_SIZE_MAX long. */
+static uint32_t edit_distance(struct slice a, struct slice b)
+{
+    uint32_t row[NAME_SIZE_MAX + 1];
+    for (uint32_t j = 0; j <= b.size; j++) {
+        row[j] = j;
+    }
+    for (uint32_t i = 1; i <= a.size; i++) {
+        uint32_t diagonal = row[0];
+        row[0] = i;
+        for (uint32_t j = 1; j <= b.size; j++) {
+            uint32_t above = row[j];
+            uint32_t replaced = diagonal + (a.data[i - 1] != b.data[j - 1]);
+            row[j] = min_u32(replaced, min_u32(above, row[j - 1]) + 1);
+            diagonal = above;
+        }
+    }
+    return row[b.size];
+}
+
+/* NULL if nothing is near enough to be meant. */
+static const char *nearest_name(struct slice name)
+{
+    if (name.size > NAME_SIZE_MAX) {
+        return NULL;
+    }
+    const char *nearest = NULL;
+    uint32_t distance_min = (uint32_t)name.size / 3 + 2;
+    for (uint32_t i = 0; i < TABLE_COUNT; i++) {
+        uint32_t distance = edit_distance(name, slice_of_string(table[i].name));
+        if (distance < distance_min) {
+            distance_min = distance;
+            nearest = table[i].name;
+        }
+    }
+    return nearest;
+}
+
+static enum err say_unknown(struct slice name, char *why)
+{
+    const char *nearest = nearest_name(name);
+    (void)snprintf(why,
+                   TOPIC_CONFIG_WHY_SIZE,
+                   "Unknown topic config name: %.*s%s%s%s",
+                   shown_size(name),
+                   name.size == 0 ? "" : (const char *)name.data,
+                   nearest == NULL ? "" : " (did you mean ",
+                   nearest == NULL ? "" : nearest,
+                   nearest == NULL ? "" : "?)");
+    return ERR_CONFIG_INVALID;
+}
+
+/* ---- validation ---- */
+
+static enum err check_integer(const struct topic_config *config, struct slice value, char *why)
+{
+    const bool is_int = config->type == TOPIC_CONFIG_INT;
+    int64_t number;
+    if (!parse_integer(value, &number) || (is_int && (number < INT32_MIN || number > INT32_MAX))) {
+        return say_invalid(
+            config, value, is_int ? "Not a number of type INT" : "Not a number of type LONG", why);
+    }
+    char what[64];
+    if (number < config->min) {
+        (void)snprintf(what, sizeof(what), "Value must be at least %" PRId64, config->min);
+        return say_invalid(config, value, what, why);
+    }
+    if (number > config->max) {
+        (void)snprintf(what, sizeof(what), "Value must be no more than %" PRId64, config->max);
+        return say_invalid(config, value, what, why);
+    }
+    if (number == 0 && strcmp(config->name, "compression.gzip.level") == 0) {
+        return say_invalid(config, value, "Value must be between 1 and 9 or equal to -1", why);
+    }
+    return ERR_OK;
+}
+
+static enum err check_word(const struct topic_config *config, struct slice value, char *why)
+{
+    if (config->choices == NULL || is_choice(config->choices, value)) {
+        return ERR_OK;
+    }
+    char what[128];
+    (void)snprintf(what, sizeof(what), "String must be one of: %s", config->choices);
+    return say_invalid(config, value, what, why);
+}
+
+static bool is_digits(struct slice text)
+{
+    for (size_t i = 0; i < text.size; i++) {
+        if (text.data[i] < '0' || text.data[i] > '9') {
+            return false;
+        }
+    }
+    return text.size > 0;
+}
+
+/* partition:broker */
+static bool is_throttled_replica(struct slice member)
+{
+    const uint8_t *colon = memchr(member.data, ':', member.size);
+    if (colon == NULL) {
+        return false;
+    }
+    size_t size = (size_t)(colon - member.data);
+    return is_digits(slice_of(member.data, size)) &&
+           is_digits(slice_of(colon + 1, member.size - size - 1));
+}
+
+static enum err check_list(const struct topic_config *config, struct slice value, char *why)
+{
+    if (value.size == 0 || (config->choices == NULL && slice_equal_string(value, "*"))) {
+        return ERR_OK;
+    }
+    struct slice list = value;
+    struct slice member;
+    while (next_member(&list, &member)) {
+        if (member.size == 0) {
+            return say_invalid(config, value, "Empty members in a list are not allowed", why);
+        }
+        if (config->choices != NULL) {
+            enum err e = check_word(config, member, why);
+            if (e != ERR_OK) {
+                return e;
+            }
+        } else if (!is_throttled_replica(member)) {
+            return say_invalid(config,
+                               value,
+                               "Must be the literal '*' or a list of replicas in the format "
+                               "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
+                               why);
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err check_ratio(const struct topic_config *config, struct slice value, char *why)
+{
+    double ratio;
+    if (!parse_ratio(value, &ratio)) {
+        return say_invalid(config, value, "Not a number of type DOUBLE", why);
+    }
+    if (ratio < 0) {
+        return say_invalid(config, value, "Value must be at least 0", why);
+    }
+    if (ratio > 1) {
+        return say_invalid(config, value, "Value must be no more than 1", why);
+    }
+    return ERR_OK;
+}
+
+enum err topic_config_check(const struct config_pair *pair, char why[TOPIC_CONFIG_WHY_SIZE])
+{
+    const struct topic_config *config = topic_config_by_name(pair->name);
+    if (config == NULL) {
+        return say_unknown(pair->name, why);
+    }
+    if (slice_is_null(pair->value)) {
+        (void)snprintf(why,
+                       TOPIC_CONFIG_WHY_SIZE,
+                       "Null value not supported for topic configs: %s",
+                       config->name);
+        return ERR_CONFIG_INVALID;
+    }
+    if (pair->value.size > TOPIC_CONFIG_VALUE_SIZE_MAX) {
+        return say_invalid(config, pair->value, "Longer than 32767 characters", why);
+    }
+    if (memchr(pair->value.data, '\0', pair->value.size) != NULL) {
+        return say_invalid(config, slice_of_string(""), "Contains a NUL character", why);
+    }
+    const struct slice value = trim(pair->value);
+    bool flag;
+    switch (config->type) {
+    case TOPIC_CONFIG_BOOLEAN:
+        return parse_boolean(value, &flag)
+                   ? ERR_OK
+                   : say_invalid(config, value, "Expected value to be either true or false", why);
+    case TOPIC_CONFIG_INT:
+    case TOPIC_CONFIG_LONG:
+        return check_integer(config, value, why);
+    case TOPIC_CONFIG_DOUBLE:
+        return check_ratio(config, value, why);
+    case TOPIC_CONFIG_STRING:
+        return check_word(config, value, why);
+    case TOPIC_CONFIG_LIST:
+        return check_list(config, value, why);
+    }
+    assert(false && "the table has no other type");
+    return ERR_CONFIG_INVALID;
+}
+
+/* ---- values in effect ---- */
+
+static const char *effective_text(const struct topic_config_set *set, const char *name)
+{
+    const struct topic_config *config = topic_config_by_name(slice_of_string(name));
+    assert(config != NULL);
+    enum topic_config_source source;
+    return topic_config_effective(set, config, &source);
+}
+
+static int64_t effective_integer(const struct topic_config_set *set, const char *name)
+{
+    int64_t number = 0;
+    bool is_number = parse_integer(trim(slice_of_string(effective_text(set, name))), &number);
+    assert(is_number); /* It was checked when it was set. */
+    return number;
+}
+
+static bool effective_boolean(const struct topic_config_set *set, const char *name)
+{
+    bool value = false;
+    bool is_boolean = parse_boolean(trim(slice_of_string(effective_text(set, name))), &value);
+    assert(is_boolean);
+    return value;
+}
+
+enum err topic_config_check_set(const struct topic_config_set *set, char why[TOPIC_CONFIG_WHY_SIZE])
+{
+    int64_t lag_min = effective_integer(set, "min.compaction.lag.ms");
+    int64_t lag_max = effective_integer(set, "max.compaction.lag.ms");
+    if (lag_min > lag_max) {
+        (void)snprintf(why,
+                       TOPIC_CONFIG_WHY_SIZE,
+                       "conflict between topic config setting min.compaction.lag.ms (%" PRId64
+                       ") and max.compaction.lag.ms (%" PRId64 ")",
+                       lag_min,
+                       lag_max);
+        return ERR_CONFIG_INVALID;
+    }
+    if (effective_boolean(set, "remote.storage.enable")) {
+        (void)snprintf(why,
+                       TOPIC_CONFIG_WHY_SIZE,
+                       "Tiered Storage functionality is disabled in the broker. Topic cannot be "
+                       "configured with remote log storage.");
+        return ERR_CONFIG_INVALID;
+    }
+    return ERR_OK;
+}
+
+void topic_settings_derive(const struct topic_config_set *set, struct topic_settings *ret_settings)
+{
+    int64_t message_size_max = effective_integer(set, "max.message.bytes");
+    if (message_size_max > MESSAGE_BYTES_MAX) {
+        message_size_max = MESSAGE_BYTES_MAX;
+    }
+    const char *timestamp_type = effective_text(set, "message.timestamp.type");
+    *ret_settings = (struct topic_settings){
+        .message_size_max = (uint32_t)message_size_max,
+        .is_compacted = list_contains(effective_text(set, "cleanup.policy"), "compact"),
+        .is_log_append_time = list_contains(timestamp_type, "LogAppendTime"),
+        .timestamp_before_ms_max = effective_integer(set, "message.timestamp.before.max.ms"),
+        .timestamp_after_ms_max = effective_integer(set, "message.timestamp.after.max.ms"),
+        .replicas_min = (uint32_t)effective_integer(set, "min.insync.replicas"),
+        .segment_size_max = (uint64_t)effective_integer(set, "segment.bytes"),
+    };
+}
