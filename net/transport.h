@@ -53,6 +53,8 @@ struct stream_send {
     const struct iovec *iov; /* Stays valid until on_released. */
     uint32_t iov_count;
     void (*on_released)(struct stream_send *send);
+    bool
+        has_more; /* A hint: the same caller sends again at once, worth one system call for both. */
     uint32_t iov_done; /* Private. */
 };
 

@@ -1,0 +1,865 @@
+/* Connections over the fake transport. The first byte of a frame tells the test's handler what it
+ * is and what to do with it:
+ *
+ *   B  a barrier, parked: the test ends it      b  a barrier, answered at once with its own frame
+ *   P  may overlap, parked                      p  may overlap, answered at once
+ *   S  may overlap, no answer, at once          A  a barrier, aborted at once
+ *   X  refused by classify
+ */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/assert.h"
+#include "net/conn.h"
+
+#include "tests/support/fake_transport.h"
+#include "tests/support/test_shard.h"
+
+enum {
+    PARKED_MAX = 64,
+    MEMORY_SIZE = 1 << 20,
+    FRAME_SIZE_MAX = 200 << 10,
+};
+
+struct rig {
+    struct test_shard ts;
+    struct fake_transport *ft;
+    struct conn_server *cs;
+    uint16_t port;
+    struct conn_request
+        *parked[PARKED_MAX]; /* By the second byte of the frame, a digit or letter. */
+    uint32_t parked_count;
+    char started[256]; /* First bytes of the frames, in order of start. */
+    uint32_t closed_count;
+    bool is_stopped;
+    bool is_in_callback;
+};
+
+static enum conn_class classify(void *context, struct slice frame)
+{
+    (void)context;
+    switch (frame.data[0]) {
+    case 'P':
+    case 'p':
+    case 'S':
+        return CONN_OVERLAP;
+    case 'X':
+        return CONN_REFUSE;
+    default:
+        return CONN_BARRIER;
+    }
+}
+
+static void answer_frame(struct conn_request *r)
+{
+    uint8_t *data = malloc(r->frame.size);
+    size_t size = r->frame.size;
+    memcpy(data, r->frame.data, size);
+    conn_answer(r, data, size);
+}
+
+static void on_request(void *context, struct conn_request *r)
+{
+    struct rig *g = context;
+    assert(!g->is_in_callback);
+    g->is_in_callback = true;
+    char kind = (char)r->frame.data[0];
+    size_t length = strlen(g->started);
+    if (length + 1 < sizeof(g->started)) {
+        g->started[length] = kind;
+    }
+    switch (kind) {
+    case 'b':
+    case 'p':
+        answer_frame(r);
+        break;
+    case 'S':
+        conn_answer_nothing(r);
+        break;
+    case 'A':
+        conn_abort(r);
+        break;
+    default:
+        assert(g->parked_count < PARKED_MAX);
+        g->parked[g->parked_count++] = r;
+    }
+    g->is_in_callback = false;
+}
+
+static void on_closed(void *context, struct conn *c)
+{
+    struct rig *g = context;
+    g->closed_count++;
+    cr_assert(eq(ptr, conn_state(c), NULL));
+}
+
+static void on_stopped(void *context)
+{
+    ((struct rig *)context)->is_stopped = true;
+}
+
+static const struct conn_limits default_limits = {
+    .frame_size_max = FRAME_SIZE_MAX,
+    .requests_max = 20,
+    .conns_max = 4,
+};
+
+static void rig_init(struct rig *g, const struct conn_limits *limits)
+{
+    memset(g, 0, sizeof(*g));
+    test_shard_init(&g->ts, MEMORY_SIZE);
+    g->ft = fake_transport_new();
+    struct conn_server_options o = {
+        .shard = &g->ts.shard,
+        .transport = fake_transport_of(g->ft),
+        .limits = *limits,
+        .handler = {.context = g,
+                    .classify = classify,
+                    .on_request = on_request,
+                    .on_closed = on_closed},
+    };
+    cr_assert(eq(int, conn_server_new(&o, &g->cs), ERR_OK));
+    struct net_address a = {.host = "any"};
+    char why[NET_WHY_SIZE];
+    cr_assert(eq(int, conn_server_listen(g->cs, &a, 7, &g->port, why), ERR_OK));
+}
+
+static void run(struct rig *g)
+{
+    do {
+        test_shard_run(&g->ts);
+    } while (fake_transport_run(g->ft) > 0);
+    test_shard_run(&g->ts);
+}
+
+/* Moves the clock in small steps, so that the transport takes part. */
+static void advance(struct rig *g, uint64_t us)
+{
+    test_shard_advance(&g->ts, us);
+    run(g);
+}
+
+static void rig_done(struct rig *g)
+{
+    if (!g->is_stopped) {
+        conn_server_stop(g->cs, g, on_stopped);
+        run(g);
+        advance(g, CONN_STOP_TIMEOUT_US_DEFAULT);
+    }
+    cr_assert(g->is_stopped);
+    cr_assert(eq(u32, conn_server_count(g->cs), 0));
+    conn_server_free(g->cs);
+    fake_transport_of(g->ft)->ops->destroy(fake_transport_of(g->ft));
+    struct buf_pool_stats memory;
+    buf_pool_stats(g->ts.shard.bufs, &memory);
+    cr_assert(eq(sz, memory.used_size, 0));
+    test_shard_done(&g->ts);
+}
+
+static struct fake_peer *dial(struct rig *g)
+{
+    struct fake_peer *p = fake_transport_dial(g->ft, g->port, "192.0.2.1:5000");
+    run(g);
+    return p;
+}
+
+/* Appends one frame of size bytes that begins with text; returns the bytes written. */
+static size_t put_frame(uint8_t *dst, const char *text, size_t size)
+{
+    size_t text_size = strlen(text);
+    size = size < text_size ? text_size : size;
+    dst[0] = (uint8_t)(size >> 24);
+    dst[1] = (uint8_t)(size >> 16);
+    dst[2] = (uint8_t)(size >> 8);
+    dst[3] = (uint8_t)size;
+    for (size_t i = 0; i < size; i++) {
+        dst[4 + i] = i < text_size ? (uint8_t)text[i] : (uint8_t)(i * 31 + i / 251);
+    }
+    return 4 + size;
+}
+
+static void send_frame(struct rig *g, struct fake_peer *p, const char *text, size_t size)
+{
+    uint8_t *bytes = malloc(size + strlen(text) + 4);
+    size_t bytes_size = put_frame(bytes, text, size);
+    fake_peer_send(p, bytes, bytes_size);
+    free(bytes);
+    run(g);
+}
+
+/* texts: frames separated by spaces, sent in one piece. */
+static void send_frames(struct rig *g, struct fake_peer *p, const char *texts)
+{
+    uint8_t bytes[4096];
+    size_t size = 0;
+    char copy[512];
+    strcpy(copy, texts);
+    for (char *save, *t = strtok_r(copy, " ", &save); t != NULL; t = strtok_r(NULL, " ", &save)) {
+        size += put_frame(bytes + size, t, 0);
+    }
+    fake_peer_send(p, bytes, size);
+    run(g);
+}
+
+/* The text answers the peer got, separated by spaces. Each must be whole. */
+static const char *answers(struct fake_peer *p)
+{
+    static char text[4096];
+    struct slice s = fake_peer_received(p);
+    size_t pos = 0;
+    size_t length = 0;
+    while (pos < s.size) {
+        cr_assert(ge(sz, s.size - pos, 4));
+        size_t size = (size_t)s.data[pos] << 24 | (size_t)s.data[pos + 1] << 16 |
+                      (size_t)s.data[pos + 2] << 8 | s.data[pos + 3];
+        cr_assert(ge(sz, s.size - pos - 4, size));
+        length += (size_t)snprintf(text + length,
+                                   sizeof(text) - length,
+                                   "%s%.*s",
+                                   length == 0 ? "" : " ",
+                                   (int)(size < 8 ? size : 8),
+                                   s.data + pos + 4);
+        pos += 4 + size;
+    }
+    text[length] = '\0';
+    return text;
+}
+
+static void expect_answers(struct fake_peer *p, const char *expected)
+{
+    cr_assert(eq(str, (char *)answers(p), (char *)expected));
+}
+
+static void expect_started(struct rig *g, const char *expected)
+{
+    cr_assert(eq(str, g->started, (char *)expected));
+}
+
+/* The parked request whose frame is text; it is no longer parked. */
+static struct conn_request *take(struct rig *g, const char *text)
+{
+    for (uint32_t i = 0; i < g->parked_count; i++) {
+        struct conn_request *r = g->parked[i];
+        if (slice_equal_string(r->frame, text)) {
+            g->parked[i] = g->parked[--g->parked_count];
+            return r;
+        }
+    }
+    cr_fatal("not parked: %s", text);
+    return NULL;
+}
+
+static void answer(struct rig *g, const char *text)
+{
+    answer_frame(take(g, text));
+    run(g);
+}
+
+/* --- framing ---------------------------------------------------------------------------------- */
+
+/* However a pipelined byte sequence is cut in two, and when it comes byte by byte, the same
+ * requests come out, and their answers in order. */
+Test(conn, every_cut_gives_the_same_frames)
+{
+    uint8_t bytes[512];
+    size_t size = put_frame(bytes, "p1", 0);
+    size += put_frame(bytes + size, "b2", 40);
+    size += put_frame(bytes + size, "S3", 0);
+    size += put_frame(bytes + size, "p", 1);
+    size += put_frame(bytes + size, "b5", 100);
+    for (size_t cut = 0; cut <= size; cut++) {
+        struct rig g;
+        rig_init(&g, &default_limits);
+        struct fake_peer *p = dial(&g);
+        if (cut == 0) {
+            for (size_t i = 0; i < size; i++) {
+                fake_peer_send(p, bytes + i, 1);
+            }
+        } else {
+            fake_peer_send(p, bytes, cut);
+            fake_peer_send(p, bytes + cut, size - cut);
+        }
+        run(&g);
+        expect_started(&g, "pbSpb");
+        struct slice got = fake_peer_received(p);
+        size_t silent_pos = 4 + 2 + 4 + 40; /* S3 has no answer; all else is echoed. */
+        cr_assert(eq(sz, got.size, size - 6), "cut=%zu", cut);
+        cr_assert(eq(int, memcmp(got.data, bytes, silent_pos), 0));
+        cr_assert(eq(
+            int, memcmp(got.data + silent_pos, bytes + silent_pos + 6, got.size - silent_pos), 0));
+        rig_done(&g);
+    }
+}
+
+/* A large body goes straight to its frame, whatever part of it came with the first bytes, and what
+ * follows it is the next frame. */
+Test(conn, large_frames_are_received_in_place)
+{
+    static uint8_t bytes[FRAME_SIZE_MAX + 64];
+    size_t size = put_frame(bytes, "b1", FRAME_SIZE_MAX);
+    size += put_frame(bytes + size, "b2", 0);
+    const size_t cuts[] = {
+        1, 3, 4, 5, 100, 70000, FRAME_SIZE_MAX - 40000, FRAME_SIZE_MAX, size - 1};
+    for (size_t i = 0; i < sizeof(cuts) / sizeof(cuts[0]); i++) {
+        struct rig g;
+        rig_init(&g, &default_limits);
+        struct fake_peer *p = dial(&g);
+        fake_peer_send(p, bytes, cuts[i]);
+        run(&g);
+        fake_peer_send(p, bytes + cuts[i], size - cuts[i]);
+        run(&g);
+        expect_started(&g, "bb");
+        struct slice got = fake_peer_received(p);
+        cr_assert(eq(sz, got.size, size), "cut=%zu", cuts[i]);
+        cr_assert(eq(int, memcmp(got.data, bytes, size), 0));
+        bool is_in_place = cuts[i] >= 4 && cuts[i] <= FRAME_SIZE_MAX - 40000;
+        cr_assert(
+            eq(sz, fake_peer_into_size(p), is_in_place ? 4 + (size_t)FRAME_SIZE_MAX - cuts[i] : 0),
+            "cut=%zu",
+            cuts[i]);
+        rig_done(&g);
+    }
+}
+
+static const struct {
+    const char *name;
+    int32_t size;
+    bool is_refused;
+} size_rows[] = {
+    {"empty", 0, true},
+    {"negative", -1, true},
+    {"most negative", INT32_MIN, true},
+    {"above the limit", FRAME_SIZE_MAX + 1, true},
+    {"an HTTP request", 0x47455420, true},
+    {"at the limit", FRAME_SIZE_MAX, false},
+    {"smallest", 1, false},
+};
+
+/* A length that cannot be closes the connection, after the answers that are due; one line tells the
+ * limit and the peer. */
+Test(conn, frame_size_limits)
+{
+    for (size_t i = 0; i < sizeof(size_rows) / sizeof(size_rows[0]); i++) {
+        struct rig g;
+        rig_init(&g, &default_limits);
+        struct fake_peer *p = dial(&g);
+        send_frames(&g, p, "B0");
+        uint32_t size = (uint32_t)size_rows[i].size;
+        uint8_t prefix[4] = {
+            (uint8_t)(size >> 24), (uint8_t)(size >> 16), (uint8_t)(size >> 8), (uint8_t)size};
+        fake_peer_send(p, prefix, 4);
+        run(&g);
+        cr_assert(not(fake_peer_is_closed(p)));
+        cr_assert(eq(int,
+                     test_shard_has_logged(&g.ts, "frame_refused: peer=192.0.2.1:5000"),
+                     size_rows[i].is_refused),
+                  "%s",
+                  size_rows[i].name);
+        cr_assert(eq(
+            int, test_shard_has_logged(&g.ts, "frame_size_max=204800"), size_rows[i].is_refused));
+        answer(&g, "B0");
+        expect_answers(p, "B0");
+        cr_assert(eq(int, fake_peer_is_closed(p), size_rows[i].is_refused));
+        rig_done(&g);
+    }
+}
+
+/* Many bad peers, few lines. */
+Test(conn, refused_frames_are_logged_once_per_second)
+{
+    struct rig g;
+    rig_init(&g, &default_limits);
+    for (int i = 0; i < 3; i++) {
+        struct fake_peer *p = dial(&g);
+        fake_peer_send(p, "\0\0\0\0", 4);
+        run(&g);
+        cr_assert(fake_peer_is_closed(p));
+    }
+    cr_assert(eq(ptr, strstr(strstr(g.ts.log_text, "frame_refused") + 1, "frame_refused"), NULL));
+    advance(&g, 1000 * 1000);
+    struct fake_peer *p = dial(&g);
+    fake_peer_send(p, "\0\0\0\0", 4);
+    run(&g);
+    cr_assert(test_shard_has_logged(&g.ts, "held_back=2"));
+    rig_done(&g);
+}
+
+/* --- order ------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *frames;
+    const char *started;  /* At first. */
+    const char *ended;    /* Parked requests, ended in this order ... */
+    const char *answered; /* ... what the peer has got after each, separated by |. */
+} order_rows[] = {
+    {"B1", "B", "B1", "B1"},
+    {"B1 B2", "B", "B1 B2", "B1|B1 B2"},
+    {"B1 P2", "B", "B1 P2", "B1|B1 P2"},
+    {"P1 B2", "P", "P1 B2", "P1|P1 B2"},
+    {"P1 P2 P3", "PPP", "P3 P2 P1", "||P1 P2 P3"},
+    {"P1 P2 P3", "PPP", "P1 P3 P2", "P1|P1|P1 P2 P3"},
+    {"P1 P2 B3 P4", "PP", "P2 P1 B3 P4", "|P1 P2|P1 P2 B3|P1 P2 B3 P4"},
+    {"P1 b2 P3", "P", "P1 P3", "P1 b2|P1 b2 P3"},
+    {"P1 p2 P3", "PpP", "P3 P1", "|P1 p2 P3"},
+    {"b1 b2 P3 b4", "bbP", "P3", "b1 b2 P3 b4"},
+    {"P1 S2 P3", "PSP", "P1 P3", "P1|P1 P3"},
+    {"S1 B2", "SB", "B2", "B2"},
+};
+
+/* Overlap may run beside overlap, everything else alone; answers leave in order of the requests. */
+Test(conn, order_of_starts_and_answers)
+{
+    for (size_t i = 0; i < sizeof(order_rows) / sizeof(order_rows[0]); i++) {
+        struct rig g;
+        rig_init(&g, &default_limits);
+        struct fake_peer *p = dial(&g);
+        send_frames(&g, p, order_rows[i].frames);
+        expect_started(&g, order_rows[i].started);
+        char ended[64];
+        strcpy(ended, order_rows[i].ended);
+        const char *expected = order_rows[i].answered;
+        for (char *save, *t = strtok_r(ended, " ", &save); t; t = strtok_r(NULL, " ", &save)) {
+            answer(&g, t);
+            char now[64];
+            size_t size = strcspn(expected, "|");
+            snprintf(now, sizeof(now), "%.*s", (int)size, expected);
+            expected += size + (expected[size] == '|' ? 1 : 0);
+            cr_assert(eq(str, (char *)answers(p), now), "row=%zu after=%s", i, t);
+        }
+        cr_assert(eq(u32, g.parked_count, 0));
+        rig_done(&g);
+    }
+}
+
+/* Answers that became ready together leave together. */
+Test(conn, answers_are_coalesced)
+{
+    struct rig g;
+    rig_init(&g, &default_limits);
+    struct fake_peer *p = dial(&g);
+    send_frames(&g, p, "P1 P2 P3 P4");
+    answer_frame(take(&g, "P2"));
+    answer_frame(take(&g, "P3"));
+    answer_frame(take(&g, "P1"));
+    run(&g);
+    expect_answers(p, "P1 P2 P3");
+    cr_assert(eq(sz, fake_peer_flushes_count(p), 1));
+    answer(&g, "P4");
+    cr_assert(eq(sz, fake_peer_flushes_count(p), 2));
+    rig_done(&g);
+}
+
+/* Pieces in memory, in bufs, empty: one answer; every reference is given back. */
+Test(conn, answers_in_pieces)
+{
+    struct rig g;
+    rig_init(&g, &default_limits);
+    struct fake_peer *p = dial(&g);
+    send_frames(&g, p, "B1");
+    struct buf *b = buf_alloc(g.ts.shard.bufs, 4096, BUF_CLIENT);
+    memcpy(b->data, "buffer", 6);
+    buf_ref(b);
+    buf_ref(b);
+    char *memory = strdup("head,tail");
+    const struct conn_piece pieces[] = {
+        {slice_of(memory, 5), NULL},
+        {slice_of(b->data, 3), b},
+        {slice_of(b->data, 0), b},
+        {slice_of(b->data + 3, 3), b},
+        {slice_of(memory + 4, 5), NULL},
+    };
+    conn_answer_pieces(take(&g, "B1"), memory, pieces, 5);
+    run(&g);
+    struct slice got = fake_peer_received(p);
+    cr_assert(eq(sz, got.size, 4 + 16));
+    cr_assert(eq(int, memcmp(got.data, "\0\0\0\x10head,buffer,tail", 20), 0));
+    rig_done(&g);
+}
+
+Test(conn, an_empty_answer_is_four_bytes)
+{
+    struct rig g;
+    rig_init(&g, &default_limits);
+    struct fake_peer *p = dial(&g);
+    send_frames(&g, p, "B1");
+    conn_answer(take(&g, "B1"), NULL, 0);
+    run(&g);
+    cr_assert(eq(int, slice_equal(fake_peer_received(p), slice_of("\0\0\0\0", 4)), 1));
+    rig_done(&g);
+}
+
+/* --- limits and back-pressure ----------------------------------------------------------------- */
+
+/* At requests_max the stream is paused; each answer lets one more in, none is lost. */
+Test(conn, requests_max_pauses_reading)
+{
+    struct rig g;
+    struct conn_limits limits = default_limits;
+    limits.requests_max = 2;
+    rig_init(&g, &limits);
+    struct fake_peer *p = dial(&g);
+    send_frames(&g, p, "P1 P2 P3 P4 p5");
+    expect_started(&g, "PP");
+    cr_assert(fake_peer_is_paused(p));
+    send_frames(&g, p, "p6");
+    answer(&g, "P2");
+    expect_started(&g, "PP");
+    answer(&g, "P1");
+    expect_started(&g, "PPPP");
+    cr_assert(fake_peer_is_paused(p));
+    answer(&g, "P3");
+    expect_started(&g, "PPPPp");
+    answer(&g, "P4");
+    expect_started(&g, "PPPPpp");
+    cr_assert(not(fake_peer_is_paused(p)));
+    expect_answers(p, "P1 P2 P3 P4 p5 p6");
+    rig_done(&g);
+}
+
+/* The same for the bytes of frames; dropping a frame early makes room before its answer. */
+Test(conn, frames_size_max_pauses_reading)
+{
+    struct rig g;
+    struct conn_limits limits = default_limits;
+    limits.frames_size_max = 100 << 10;
+    rig_init(&g, &limits);
+    struct fake_peer *p = dial(&g);
+    send_frame(&g, p, "P1", 60 << 10);
+    send_frame(&g, p, "P2", 60 << 10);
+    send_frame(&g, p, "P3", 150 << 10);
+    expect_started(&g, "P");
+    cr_assert(fake_peer_is_paused(p));
+    struct conn_request *first = g.parked[0];
+    conn_request_drop_frame(first);
+    conn_request_drop_frame(first);
+    run(&g);
+    expect_started(&g, "PP");
+    answer_frame(g.parked[1]);
+    run(&g);
+    cr_assert(fake_peer_is_paused(p)); /* P2's answer waits for P1's: its frame is still there. */
+    conn_answer_nothing(first);
+    run(&g);
+    expect_started(&g, "PPP"); /* Above the limit, but alone. */
+    answer_frame(g.parked[2]);
+    rig_done(&g);
+}
+
+/* Without memory for the next frame reading waits, and goes on by itself when memory comes back. */
+Test(conn, no_memory_pauses_reading)
+{
+    struct rig g;
+    rig_init(&g, &default_limits);
+    struct buf *taken[256];
+    size_t taken_count = 0;
+    while ((taken[taken_count] = buf_alloc(g.ts.shard.bufs, 4096, BUF_CLIENT)) != NULL) {
+        taken_count++;
+    }
+    struct fake_peer *p = dial(&g);
+    send_frames(&g, p, "p1 p2 B3 p4");
+    expect_started(&g, "");
+    cr_assert(fake_peer_is_paused(p));
+    buf_unref(taken[--taken_count]);
+    run(&g);
+    expect_started(&g, "ppB");
+    cr_assert(fake_peer_is_paused(p));
+    answer(&g, "B3");
+    expect_started(&g, "ppBp");
+    cr_assert(not(fake_peer_is_paused(p)));
+    expect_answers(p, "p1 p2 B3 p4");
+    while (taken_count > 0) {
+        buf_unref(taken[--taken_count]);
+    }
+    rig_done(&g);
+}
+
+/* A connection that waits for memory may go away. */
+Test(conn, closing_while_waiting_for_memory)
+{
+    struct rig g;
+    rig_init(&g, &default_limits);
+    struct buf *taken[256];
+    size_t taken_count = 0;
+    while ((taken[taken_count] = buf_alloc(g.ts.shard.bufs, 4096, BUF_CLIENT)) != NULL) {
+        taken_count++;
+    }
+    struct fake_peer *p = dial(&g);
+    send_frames(&g, p, "p1 p2");
+    fake_peer_close(p, ERR_IO);
+    run(&g);
+    cr_assert(eq(u32, conn_server_count(g.cs), 0));
+    while (taken_count > 0) {
+        buf_unref(taken[--taken_count]);
+    }
+    run(&g);
+    expect_started(&g, "");
+    rig_done(&g);
+}
+
+/* A peer that does not take its answers gets nothing more started, and so pins a bounded amount. */
+Test(conn, unread_answers_hold_back_requests)
+{
+    struct rig g;
+    struct conn_limits limits = default_limits;
+    limits.answers_size_max = 10;
+    rig_init(&g, &limits);
+    struct fake_peer *p = dial(&g);
+    fake_peer_set_window(p, 0);
+    send_frames(&g, p, "b1 b2 b3 b4");
+    expect_started(&g, "bb");
+    fake_peer_set_window(p, 6);
+    run(&g);
+    expect_started(&g, "bbb");
+    fake_peer_set_window(p, SIZE_MAX);
+    run(&g);
+    expect_answers(p, "b1 b2 b3 b4");
+    rig_done(&g);
+}
+
+/* Further connections are closed at accept, with a line; a place is free again after a close. */
+Test(conn, conns_max_refuses)
+{
+    struct rig g;
+    struct conn_limits limits = default_limits;
+    limits.conns_max = 2;
+    rig_init(&g, &limits);
+    struct fake_peer *a = dial(&g);
+    struct fake_peer *b = dial(&g);
+    struct fake_peer *c = dial(&g);
+    cr_assert(not(fake_peer_is_refused(a)));
+    cr_assert(not(fake_peer_is_refused(b)));
+    cr_assert(fake_peer_is_refused(c));
+    cr_assert(test_shard_has_logged(&g.ts, "connection_refused: peer=192.0.2.1:5000"));
+    fake_peer_close(a, ERR_CLOSED);
+    run(&g);
+    cr_assert(eq(u32, conn_server_count(g.cs), 1));
+    cr_assert(not(fake_peer_is_refused(dial(&g))));
+    rig_done(&g);
+}
+
+/* A configured frame size that could never get memory is lowered, aloud. */
+Test(conn, frame_size_max_fits_memory)
+{
+    struct rig g;
+    struct conn_limits limits = default_limits;
+    limits.frame_size_max = 100 << 20;
+    rig_init(&g, &limits);
+    cr_assert(test_shard_has_logged(&g.ts, "frame_size_max_lowered"));
+    struct fake_peer *p = dial(&g);
+    send_frame(&g, p, "b1", MEMORY_SIZE / 2);
+    expect_started(&g, "b");
+    fake_peer_send(p, "\0\x08\0\1", 4);
+    run(&g);
+    cr_assert(fake_peer_is_closed(p));
+    rig_done(&g);
+}
+
+/* --- ends ------------------------------------------------------------------------------------- */
+
+/* An abort lets earlier answers leave, drops what came later, and closes. */
+Test(conn, abort_keeps_earlier_answers)
+{
+    struct rig g;
+    rig_init(&g, &default_limits);
+    struct fake_peer *p = dial(&g);
+    send_frames(&g, p, "P1 P2 P3 b4");
+    conn_abort(take(&g, "P2"));
+    run(&g);
+    send_frames(&g, p, "P5");
+    cr_assert(not(fake_peer_is_closed(p)));
+    answer(&g, "P1");
+    expect_answers(p, "P1");
+    cr_assert(fake_peer_is_closed(p));
+    cr_assert(eq(u32, g.closed_count, 1));
+    cr_assert(eq(u32, conn_server_count(g.cs), 1)); /* P3 is with the handler. */
+    answer(&g, "P3");
+    expect_answers(p, "P1");
+    expect_started(&g, "PPP");
+    cr_assert(eq(u32, conn_server_count(g.cs), 0));
+    rig_done(&g);
+}
+
+Test(conn, abort_at_once)
+{
+    struct rig g;
+    rig_init(&g, &default_limits);
+    struct fake_peer *p = dial(&g);
+    send_frames(&g, p, "b1 A2 b3");
+    expect_answers(p, "b1");
+    expect_started(&g, "bA");
+    cr_assert(fake_peer_is_closed(p));
+    rig_done(&g);
+}
+
+/* What classify refuses closes the connection, after what came before it was answered. */
+Test(conn, refused_by_classify)
+{
+    struct rig g;
+    rig_init(&g, &default_limits);
+    struct fake_peer *p = dial(&g);
+    send_frames(&g, p, "P1 B2 X3 b4");
+    answer(&g, "P1");
+    answer(&g, "B2");
+    expect_answers(p, "P1 B2");
+    expect_started(&g, "PB");
+    cr_assert(fake_peer_is_closed(p));
+    rig_done(&g);
+}
+
+/* The stream fails with requests at the handler: they are answered to nobody, and only then the
+ * connection's memory goes. */
+Test(conn, closed_with_requests_in_flight)
+{
+    const enum err reasons[] = {ERR_CLOSED, ERR_IO};
+    for (size_t i = 0; i < 2; i++) {
+        struct rig g;
+        rig_init(&g, &default_limits);
+        struct fake_peer *p = dial(&g);
+        send_frames(&g, p, "P1 P2 P3 P4 B5");
+        answer(&g, "P2"); /* Answered, not sent. */
+        fake_peer_close(p, reasons[i]);
+        run(&g);
+        cr_assert(eq(u32, g.closed_count, 1));
+        cr_assert(eq(u32, conn_server_count(g.cs), 1));
+        expect_started(&g, "PPPP");
+        answer(&g, "P3");
+        conn_answer_nothing(take(&g, "P4"));
+        cr_assert(eq(u32, conn_server_count(g.cs), 1));
+        conn_abort(take(&g, "P1"));
+        run(&g);
+        cr_assert(eq(u32, conn_server_count(g.cs), 0));
+        expect_answers(p, "");
+        rig_done(&g);
+    }
+}
+
+/* The peer goes while an answer is half sent and while a frame is half received. */
+Test(conn, closed_in_the_middle)
+{
+    struct rig g;
+    rig_init(&g, &default_limits);
+    struct fake_peer *p = dial(&g);
+    fake_peer_set_window(p, 3);
+    send_frames(&g, p, "b1");
+    static uint8_t bytes[FRAME_SIZE_MAX + 4];
+    put_frame(bytes, "b2", FRAME_SIZE_MAX);
+    fake_peer_send(p, bytes, 1000);
+    run(&g);
+    fake_peer_send(p, bytes + 1000, 1000);
+    run(&g);
+    cr_assert(eq(sz, fake_peer_into_size(p), 1000));
+    fake_peer_close(p, ERR_CLOSED);
+    run(&g);
+    cr_assert(eq(u32, conn_server_count(g.cs), 0));
+    rig_done(&g);
+}
+
+enum {
+    IDLE_US = 10 * 1000 * 1000,
+};
+
+static struct conn_limits idle_limits(void)
+{
+    struct conn_limits limits = default_limits;
+    limits.idle_timeout_us = IDLE_US;
+    return limits;
+}
+
+/* Idle counts from the last request; a started frame alone is no sign of life. */
+Test(conn, idle_connections_are_closed)
+{
+    struct rig g;
+    struct conn_limits limits = idle_limits();
+    rig_init(&g, &limits);
+    struct fake_peer *p = dial(&g);
+    advance(&g, IDLE_US / 2);
+    send_frames(&g, p, "p1");
+    advance(&g, IDLE_US - 1);
+    cr_assert(not(fake_peer_is_closed(p)));
+    fake_peer_send(p, "\0\0", 2);
+    run(&g);
+    advance(&g, 1);
+    cr_assert(fake_peer_is_closed(p));
+    cr_assert(eq(u32, conn_server_count(g.cs), 0));
+    rig_done(&g);
+}
+
+/* Waiting for the handler is not idle; not taking an answer is. */
+Test(conn, idle_while_waiting)
+{
+    struct rig g;
+    struct conn_limits limits = idle_limits();
+    rig_init(&g, &limits);
+    struct fake_peer *p = dial(&g);
+    send_frames(&g, p, "B1");
+    fake_peer_set_window(p, 0);
+    advance(&g, 3 * IDLE_US + IDLE_US / 2);
+    cr_assert(not(fake_peer_is_closed(p)));
+    answer(&g, "B1");
+    advance(&g, 2 * IDLE_US);
+    cr_assert(fake_peer_is_closed(p));
+    rig_done(&g);
+}
+
+/* Stop: what runs is answered, what waits is dropped, nothing is accepted. */
+Test(conn, stop_lets_answers_leave)
+{
+    struct rig g;
+    rig_init(&g, &default_limits);
+    struct fake_peer *p = dial(&g);
+    struct fake_peer *idle = dial(&g);
+    send_frames(&g, p, "P1 B2 B3");
+    conn_server_stop(g.cs, &g, on_stopped);
+    run(&g);
+    cr_assert(fake_peer_is_closed(idle));
+    cr_assert(not(fake_peer_is_closed(p)));
+    cr_assert(not(g.is_stopped));
+    cr_assert(fake_peer_is_refused(dial(&g)));
+    answer(&g, "P1");
+    cr_assert(g.is_stopped);
+    expect_answers(p, "P1");
+    expect_started(&g, "P");
+    rig_done(&g);
+}
+
+/* Stop does not wait for peers that take nothing, but for the handler. */
+Test(conn, stop_cuts_after_its_timeout)
+{
+    struct rig g;
+    rig_init(&g, &default_limits);
+    struct fake_peer *p = dial(&g);
+    struct fake_peer *slow = dial(&g);
+    send_frames(&g, p, "B1");
+    fake_peer_set_window(slow, 1);
+    send_frames(&g, slow, "b2");
+    conn_server_stop(g.cs, &g, on_stopped);
+    run(&g);
+    advance(&g, CONN_STOP_TIMEOUT_US_DEFAULT - 1);
+    cr_assert(not(fake_peer_is_closed(slow)));
+    advance(&g, 1);
+    cr_assert(fake_peer_is_closed(slow));
+    cr_assert(not(g.is_stopped));
+    answer(&g, "B1");
+    cr_assert(g.is_stopped);
+    rig_done(&g);
+}
+
+/* Accessors. */
+Test(conn, knows_where_it_came_from)
+{
+    struct rig g;
+    rig_init(&g, &default_limits);
+    struct fake_peer *p = dial(&g);
+    send_frames(&g, p, "B1");
+    struct conn_request *r = take(&g, "B1");
+    struct conn *c = r->conn;
+    cr_assert(eq(u32, conn_listener_index(c), 7));
+    cr_assert(eq(str, (char *)conn_peer(c), "192.0.2.1:5000"));
+    conn_set_state(c, &g);
+    cr_assert(eq(ptr, conn_state(c), &g));
+    conn_set_state(c, NULL);
+    answer_frame(r);
+    rig_done(&g);
+}
