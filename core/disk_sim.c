@@ -107,6 +107,7 @@ void disk_sim_free(struct disk_sim *d)
     assert(list_is_empty(&d->nodes));
     assert(d->allocated_count == 0);
     free(d->files);
+    ghosts_free(d);
     while (d->spare != NULL) {
         uint8_t *data = d->spare;
         memcpy(&d->spare, data, sizeof(d->spare));

@@ -68,7 +68,8 @@ struct disk_sim_crash {
     bool is_power_loss;     /* Else only the process died. */
     bool are_names_ordered; /* Names survive as a prefix of their changes, as journals do it. */
     uint32_t keep_sector;   /* An unsynced sector has its new content ... */
-    uint32_t mangle_sector; /* ... of those lost: neither old nor new, but garbage or zeros. */
+    uint32_t mangle_sector; /* ... of those lost: neither old nor new, but noise, zeros, what stood
+                               there long ago, or what a deleted file left. */
     uint32_t keep_extent;   /* A new block, or a new size, is there. */
     uint32_t keep_name;     /* A change of a name is there. */
 };

@@ -36,15 +36,50 @@ static void versions_free(struct version *newest)
     }
 }
 
+static void ghost_free(struct disk_sim *d, struct ghost *g)
+{
+    for (size_t i = 0; i < g->blocks_count; i++) {
+        disk_sim_block_free(d, g->blocks[i]);
+    }
+    free(g->blocks);
+    *g = (struct ghost){0};
+}
+
+void ghosts_free(struct disk_sim *d)
+{
+    for (size_t i = 0; i < GHOSTS_MAX; i++) {
+        ghost_free(d, &d->ghosts[i]);
+    }
+}
+
+/* Takes the durable blocks of a file that goes. */
+static void ghost_add(struct content *c)
+{
+    struct disk_sim *d = c->disk;
+    struct ghost *g = &d->ghosts[d->ghosts_next];
+    d->ghosts_next = (d->ghosts_next + 1) % GHOSTS_MAX;
+    ghost_free(d, g);
+    g->blocks = disk_sim_alloc(c->blocks_count * sizeof(*g->blocks));
+    g->blocks_count = c->blocks_count;
+    for (size_t i = 0; i < c->blocks_count; i++) {
+        g->blocks[i] = c->blocks[i].durable;
+        c->blocks[i].durable = NULL;
+    }
+}
+
 void content_free(struct content *c)
 {
     if (c == NULL) {
         return;
     }
     assert(c->in_flight_count == 0);
+    if (c->durable_size > 0) {
+        ghost_add(c);
+    }
     for (size_t i = 0; i < c->blocks_count; i++) {
         versions_free(c->blocks[i].newest);
         disk_sim_block_free(c->disk, c->blocks[i].durable);
+        disk_sim_block_free(c->disk, c->blocks[i].ancient);
     }
     assert(list_is_empty(&c->unsynced));
     free(c->blocks);
@@ -177,6 +212,16 @@ void content_read(const struct content *c, uint64_t pos, uint8_t *dst, size_t si
     }
 }
 
+/* Gives a block new durable content and remembers the old one. */
+static void block_set_durable(struct content *c, struct block *b, uint8_t *data)
+{
+    if (b->durable != NULL) {
+        disk_sim_block_free(c->disk, b->ancient);
+        b->ancient = b->durable;
+    }
+    b->durable = data;
+}
+
 /* v and what it replaced are history: its data is the durable one now. */
 static void version_settle(struct version *v)
 {
@@ -186,8 +231,7 @@ static void version_settle(struct version *v)
         place = &(*place)->older;
     }
     *place = NULL;
-    disk_sim_block_free(v->content->disk, b->durable);
-    b->durable = v->data;
+    block_set_durable(v->content, b, v->data);
     v->data = NULL;
     versions_free(v);
 }
@@ -234,41 +278,54 @@ void disk_sim_flush_device(struct disk_sim *d, uint64_t sequence)
     }
 }
 
-/* Which version of a sector the medium has. NULL version = the durable one. */
-struct sector_fate {
-    const struct version *version;
-    bool is_mangled;
+/* What the medium has in a sector, or in a whole block. */
+struct fate {
+    bool is_noise;
+    const uint8_t *block; /* Else it comes from here; NULL = zeros. */
 };
 
-static struct sector_fate
-draw_fate(const struct block *b, struct rand *r, const struct disk_sim_crash *how)
+static struct fate
+draw_mangled(const struct disk_sim *d, const struct block *b, uint64_t number, struct rand *r)
 {
+    const struct ghost *g = &d->ghosts[rand_below(r, GHOSTS_MAX)];
+    switch (rand_below(r, 4)) {
+    case 0:
+        return (struct fate){.is_noise = true};
+    case 1:
+        return (struct fate){.block = b->ancient};
+    case 2:
+        return (struct fate){.block = number < g->blocks_count ? g->blocks[number] : NULL};
+    default:
+        return (struct fate){.block = NULL};
+    }
+}
+
+static struct fate draw_fate(const struct content *c,
+                             uint64_t number,
+                             struct rand *r,
+                             const struct disk_sim_crash *how)
+{
+    const struct block *b = &c->blocks[number];
     if (!disk_sim_chance(r, how->keep_sector)) {
-        return (struct sector_fate){.is_mangled = disk_sim_chance(r, how->mangle_sector)};
+        if (disk_sim_chance(r, how->mangle_sector)) {
+            return draw_mangled(c->disk, b, number, r);
+        }
+        return (struct fate){.block = b->durable};
     }
     const struct version *v = b->newest;
     /* An earlier write of the same block may be what reached the medium last. */
     while (v->older != NULL && rand_one_in(r, 4)) {
         v = v->older;
     }
-    return (struct sector_fate){.version = v};
+    return (struct fate){.block = v->data};
 }
 
-static void
-write_fate(const struct block *b, struct sector_fate fate, struct rand *r, uint8_t *sector)
+static void write_fate(const struct fate *fate, size_t in_block, struct rand *r, uint8_t *sector)
 {
-    size_t in_block = (size_t)((uintptr_t)sector % BLOCK_SIZE);
-    if (fate.is_mangled) {
-        if (rand_one_in(r, 2)) {
-            rand_bytes(r, sector, IO_TORN_SIZE);
-        } else {
-            memset(sector, 0, IO_TORN_SIZE);
-        }
-        return;
-    }
-    const uint8_t *source = fate.version != NULL ? fate.version->data : b->durable;
-    if (source != NULL) {
-        memcpy(sector, source + in_block, IO_TORN_SIZE);
+    if (fate->is_noise) {
+        rand_bytes(r, sector, IO_TORN_SIZE);
+    } else if (fate->block != NULL) {
+        memcpy(sector, fate->block + in_block, IO_TORN_SIZE);
     } else {
         memset(sector, 0, IO_TORN_SIZE);
     }
@@ -278,8 +335,7 @@ static void block_become_hole(struct content *c, struct block *b)
 {
     versions_free(b->newest);
     b->newest = NULL;
-    disk_sim_block_free(c->disk, b->durable);
-    b->durable = NULL;
+    block_set_durable(c, b, NULL);
     b->is_extent_durable = false;
     if (b->allocated != 0) {
         b->allocated = 0;
@@ -289,33 +345,32 @@ static void block_become_hole(struct content *c, struct block *b)
 }
 
 static void block_lose_power(struct content *c,
-                             struct block *b,
+                             uint64_t number,
                              struct rand *r,
                              const struct disk_sim_crash *how)
 {
+    struct block *b = &c->blocks[number];
     assert(b->newest != NULL);
     if (!b->is_extent_durable && !disk_sim_chance(r, how->keep_extent)) {
         block_become_hole(c, b);
         return;
     }
-    /* Blocks are aligned to their size, so a sector's place in its block shows in its address. */
     uint8_t *data = disk_sim_block_alloc(c->disk);
     bool is_whole = rand_one_in(r, 3);
-    struct sector_fate fate = draw_fate(b, r, how);
-    for (uint32_t i = 0; i < SECTORS_PER_BLOCK; i++) {
+    struct fate fate = draw_fate(c, number, r, how);
+    for (size_t i = 0; i < BLOCK_SIZE; i += IO_TORN_SIZE) {
         if (!is_whole) {
-            fate = draw_fate(b, r, how);
+            fate = draw_fate(c, number, r, how);
         }
-        write_fate(b, fate, r, data + i * IO_TORN_SIZE);
+        write_fate(&fate, i, r, data + i);
     }
     versions_free(b->newest);
     b->newest = NULL;
-    disk_sim_block_free(c->disk, b->durable);
-    b->durable = data;
     if (is_zero(data)) {
         disk_sim_block_free(c->disk, data);
-        b->durable = NULL;
+        data = NULL;
     }
+    block_set_durable(c, b, data);
     b->is_extent_durable = true;
 }
 
@@ -340,14 +395,11 @@ void content_lose_power(struct content *c, struct rand *r, const struct disk_sim
     uint64_t size = draw_size(c, r, how);
     while (!list_is_empty(&c->unsynced)) {
         struct version *v = container_of(c->unsynced.next, struct version, content_link);
-        block_lose_power(c, &c->blocks[v->block], r, how);
+        block_lose_power(c, v->block, r, how);
     }
     size_t count = (size_t)((size + BLOCK_SIZE - 1) / BLOCK_SIZE);
     for (size_t i = count; i < c->blocks_count; i++) {
         block_become_hole(c, &c->blocks[i]);
-    }
-    if (c->blocks_count > count) {
-        c->blocks_count = count;
     }
     size_t in_block = (size_t)(size % BLOCK_SIZE);
     if (in_block != 0 && count <= c->blocks_count && c->blocks[count - 1].durable != NULL) {

@@ -10,7 +10,7 @@
 
 enum {
     BLOCK_SIZE = 4096,
-    SECTORS_PER_BLOCK = BLOCK_SIZE / IO_TORN_SIZE,
+    GHOSTS_MAX = 8,
 };
 
 struct content;
@@ -30,6 +30,7 @@ struct version {
 
 struct block {
     uint8_t *durable;       /* NULL = zeros. */
+    uint8_t *ancient;       /* What was durable before, and no zeros; NULL = never. */
     struct version *newest; /* NULL = as durable. */
     uint64_t allocated;     /* Sequence of the write that allocated it; 0 = a hole. */
     bool is_extent_durable;
@@ -89,6 +90,12 @@ struct name_change {
     char *to_name;
 };
 
+/* The blocks of a deleted file: where a later write is torn, they may shine through. */
+struct ghost {
+    uint8_t **blocks; /* NULL = zeros. */
+    size_t blocks_count;
+};
+
 struct open_file {
     struct node *node; /* NULL = free slot. */
     uint32_t open_flags;
@@ -108,6 +115,8 @@ struct disk_sim {
     struct open_file *files;
     size_t files_count;
     uint8_t *spare; /* Free blocks, linked through their first bytes. */
+    struct ghost ghosts[GHOSTS_MAX];
+    size_t ghosts_next; /* The oldest, to be replaced. */
 };
 
 /* malloc that cannot fail: a simulator without memory has nothing left to simulate. Zeroed. */
@@ -122,6 +131,7 @@ void disk_sim_block_free(struct disk_sim *d, uint8_t *data);
 /* Contents: disk_sim_file.c. */
 struct content *content_new(struct disk_sim *d);
 void content_free(struct content *c);
+void ghosts_free(struct disk_sim *d);
 /* Makes room so that the blocks of [pos, pos + size) exist in the table. */
 void content_reserve(struct content *c, uint64_t pos, uint64_t size);
 /* Bytes written: size, fewer, or -ENOSPC. mask: which sectors of the write take effect, NULL = all;
