@@ -23,6 +23,7 @@
 #include "core/timer.h"
 #include "core/xmsg.h"
 
+struct reached;
 struct shard;
 struct shard_group; /* The shards of one broker and the rings between them. */
 
@@ -87,6 +88,8 @@ struct shard {
     struct stat own_stats[SHARD_STATS_COUNT];
 
     void *broker; /* The broker's per-shard context (broker/), opaque here. */
+
+    struct reached *reached; /* reached.h; NULL outside of the simulator, which sets it. */
 };
 
 struct shard_options {
