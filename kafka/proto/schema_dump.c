@@ -131,10 +131,10 @@ static void put_base64(struct wbuf *w, struct slice s)
 
 static void put_slice(struct wbuf *w, enum schema_type type, const struct slice *s)
 {
-    if (type == SCHEMA_RECORDS) {
-        put_number(w, (int64_t)s->size);
-    } else if (slice_is_null(*s)) {
+    if (slice_is_null(*s)) {
         put(w, "null");
+    } else if (type == SCHEMA_RECORDS) {
+        put_number(w, (int64_t)s->size);
     } else if (type == SCHEMA_STRING) {
         put_string(w, *s);
     } else {
@@ -306,6 +306,12 @@ put_field(struct wbuf *w, const struct schema_field *f, int16_t version, const v
     put(w, "]");
 }
 
+/* Of records, unless they are null. */
+static bool shows_size_only(const struct schema_field *f, const void *message)
+{
+    return f->type == SCHEMA_RECORDS && !slice_is_null(*(const struct slice *)at(message, f->pos));
+}
+
 void schema_dump(struct wbuf *w,
                  const struct schema_struct *s,
                  int16_t version,
@@ -323,7 +329,7 @@ void schema_dump(struct wbuf *w,
         }
         put(w, is_first ? "\"" : ",\"");
         put(w, f->name);
-        put(w, f->type == SCHEMA_RECORDS ? "SizeInBytes\":" : "\":");
+        put(w, shows_size_only(f, message) ? "SizeInBytes\":" : "\":");
         put_field(w, f, version, message);
         is_first = false;
     }

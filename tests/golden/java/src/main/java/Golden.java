@@ -139,6 +139,8 @@ public final class Golden {
             Message inner = (Message) field.getType().getDeclaredConstructor().newInstance();
             fill(inner, schemaOf(type));
             field.set(message, inner);
+        } else if (type == Type.UINT16) {
+            field.set(message, 60000 + ++counter);
         } else {
             field.set(message, value(field.getType()));
         }
