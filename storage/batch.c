@@ -610,18 +610,17 @@ void batch_builder_done(struct batch_builder *b)
     wbuf_done(&b->records);
 }
 
-enum err batch_builder_add(struct batch_builder *b,
-                           int64_t timestamp,
-                           struct slice key,
-                           struct slice value,
-                           const struct record_header *headers,
-                           uint32_t headers_count)
+enum err batch_builder_add(struct batch_builder *b, const struct batch_record *record)
 {
+    const int64_t timestamp = record->timestamp;
+    const struct record_header *headers = record->headers;
+    const uint32_t headers_count = record->headers_count;
     bool is_first = b->records_count == 0;
     int64_t timestamp_delta =
         is_first ? 0 : (int64_t)((uint64_t)timestamp - (uint64_t)b->base_timestamp);
     size_t body_size = 1 + varlong_size(timestamp_delta) + varlong_size(b->records_count) +
-                       bytes_size(key) + bytes_size(value) + varlong_size(headers_count);
+                       bytes_size(record->key) + bytes_size(record->value) +
+                       varlong_size(headers_count);
     for (uint32_t i = 0; i < headers_count; i++) {
         body_size += bytes_size(headers[i].key) + bytes_size(headers[i].value);
     }
@@ -638,8 +637,8 @@ enum err batch_builder_add(struct batch_builder *b,
     *p++ = 0; /* Attributes. */
     p = write_varlong(p, timestamp_delta);
     p = write_varlong(p, b->records_count);
-    p = write_bytes(p, key);
-    p = write_bytes(p, value);
+    p = write_bytes(p, record->key);
+    p = write_bytes(p, record->value);
     p = write_varlong(p, headers_count);
     for (uint32_t i = 0; i < headers_count; i++) {
         assert(!slice_is_null(headers[i].key));

@@ -159,6 +159,15 @@ enum err record_next_header(struct record *r, struct record_header *ret_header);
 enum err
 batch_records(struct slice batch, size_t size_max, struct wbuf *w, struct slice *ret_records);
 
+/* A record to be added to a batch. */
+struct batch_record {
+    int64_t timestamp;                   /* ms */
+    struct slice key;                    /* Null allowed. */
+    struct slice value;                  /* Null allowed. */
+    const struct record_header *headers; /* Keys must not be null. */
+    uint32_t headers_count;
+};
+
 /* Builds a batch record by record. */
 struct batch_builder {
     struct wbuf records; /* Uncompressed records part. */
@@ -169,12 +178,7 @@ struct batch_builder {
 void batch_builder_init(struct batch_builder *b, size_t size_max);
 void batch_builder_done(struct batch_builder *b);
 /* ERR_TOO_LARGE leaves the builder as it was. */
-enum err batch_builder_add(struct batch_builder *b,
-                           int64_t timestamp,
-                           struct slice key,
-                           struct slice value,
-                           const struct record_header *headers,
-                           uint32_t headers_count);
+enum err batch_builder_add(struct batch_builder *b, const struct batch_record *record);
 struct batch_identity {
     int64_t producer_id; /* -1 = none, as the two below */
     int16_t producer_epoch;

@@ -87,8 +87,12 @@ static void build(int count, enum batch_codec codec, struct wbuf *ret_batch)
             {.key = slice_of_string("h"), .value = slice_of_string(value)},
             {.key = slice_of_string(""), .value = {0}},
         };
-        enum err e = batch_builder_add(
-            &b, NOW_MS + i, slice_of_string(key), slice_of_string(value), headers, 2);
+        enum err e = batch_builder_add(&b,
+                                       &(struct batch_record){.timestamp = NOW_MS + i,
+                                                              .key = slice_of_string(key),
+                                                              .value = slice_of_string(value),
+                                                              .headers = headers,
+                                                              .headers_count = 2});
         cr_assert(eq(int, e, ERR_OK));
     }
     wbuf_init(ret_batch, SIZE_MAX_TEST * 2);
@@ -153,12 +157,20 @@ Test(batch, builds_the_protocols_vector)
     batch_builder_init(&b, 1000);
     wbuf_init(&w, 1000);
     struct record_header header = {.key = slice_of_string("h"), .value = slice_of_string("x")};
-    cr_assert(eq(
-        int,
-        batch_builder_add(&b, NOW_MS, slice_of_string("k"), slice_of_string("hello"), &header, 1),
-        ERR_OK));
+    cr_assert(eq(int,
+                 batch_builder_add(&b,
+                                   &(struct batch_record){.timestamp = NOW_MS,
+                                                          .key = slice_of_string("k"),
+                                                          .value = slice_of_string("hello"),
+                                                          .headers = &header,
+                                                          .headers_count = 1}),
+                 ERR_OK));
     struct slice null = {0};
-    cr_assert(eq(int, batch_builder_add(&b, NOW_MS + 5, null, null, NULL, 0), ERR_OK));
+    cr_assert(
+        eq(int,
+           batch_builder_add(
+               &b, &(struct batch_record){.timestamp = NOW_MS + 5, .key = null, .value = null}),
+           ERR_OK));
     cr_assert(eq(int, batch_builder_finish(&b, CODEC_NONE, NULL, &w), ERR_OK));
     cr_assert(slice_equal(wbuf_slice(&w), slice_of(bytes, size)));
     batch_builder_done(&b);
@@ -459,10 +471,18 @@ Test(batch, a_compacted_topic_takes_no_record_without_key)
         batch_builder_init(&b, 1000);
         wbuf_init(&w, 1000);
         struct slice null = {0};
-        cr_assert(
-            eq(int, batch_builder_add(&b, NOW_MS, slice_of_string(""), null, NULL, 0), ERR_OK));
-        cr_assert(
-            eq(int, batch_builder_add(&b, NOW_MS, null, slice_of_string("v"), NULL, 0), ERR_OK));
+        cr_assert(eq(int,
+                     batch_builder_add(&b,
+                                       &(struct batch_record){.timestamp = NOW_MS,
+                                                              .key = slice_of_string(""),
+                                                              .value = null}),
+                     ERR_OK));
+        cr_assert(eq(int,
+                     batch_builder_add(&b,
+                                       &(struct batch_record){.timestamp = NOW_MS,
+                                                              .key = null,
+                                                              .value = slice_of_string("v")}),
+                     ERR_OK));
         cr_assert(eq(int, batch_builder_finish(&b, codecs[i], NULL, &w), ERR_OK));
         struct batch_header h;
         struct batch_fault f;
@@ -554,11 +574,17 @@ Test(batch, a_full_builder_stays_as_it_was)
     batch_builder_init(&b, 200);
     struct slice value = slice_of_string("0123456789012345678901234567890123456789");
     int added = 0;
-    while (batch_builder_add(&b, NOW_MS, (struct slice){0}, value, NULL, 0) == ERR_OK) {
+    while (batch_builder_add(&b,
+                             &(struct batch_record){.timestamp = NOW_MS,
+                                                    .key = (struct slice){0},
+                                                    .value = value}) == ERR_OK) {
         added++;
     }
     struct slice big = slice_of("", 1 << 20); /* Never read: it cannot fit. */
-    cr_assert(eq(int, batch_builder_add(&b, NOW_MS, big, value, NULL, 0), ERR_TOO_LARGE));
+    cr_assert(eq(int,
+                 batch_builder_add(
+                     &b, &(struct batch_record){.timestamp = NOW_MS, .key = big, .value = value}),
+                 ERR_TOO_LARGE));
     cr_assert(eq(int, added, 2));
     struct wbuf w;
     wbuf_init(&w, 200);
