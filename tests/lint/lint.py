@@ -233,7 +233,7 @@ def check_words():
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
             if re.search(r"\b(FIXME|XXX|HACK)\b", line):
                 yield f"{relative}:{number}: {line.strip()[:60]}: say it as TODO(#issue) or do it"
-            if re.search(r"\bTODO\b(?!\(#\d+\))", line):
+            if path.suffix != ".md" and re.search(r"\bTODO\b(?!\(#\d+\))", line):
                 yield f"{relative}:{number}: TODO needs an open issue: TODO(#123)"
             if len(line) > 100 and path.suffix in (".c", ".h"):
                 yield f"{relative}:{number}: longer than 100 columns"

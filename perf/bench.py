@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""First figures of one node, as ratios against floors measured in the same run.
+
+Usage: bench.py [NAME ...]     NAME: ack cpu throughput hop idle (default: all)
+
+Writes perf/results/<date>-node.{json,md}. Each figure is the median of RUNS interleaved repetitions
+with its smallest and largest value; the commands stand beside it.
+"""
+import datetime
+import json
+import os
+import pathlib
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build" / "release"
+SCRATCH = ROOT / "build" / "bench"
+RUNS = 5
+TICK = os.sysconf("SC_CLK_TCK")
+
+
+class Node:
+    """One broker process on a fresh data directory."""
+
+    def __init__(self, *arguments):
+        self.data = SCRATCH / "data"
+        shutil.rmtree(self.data, ignore_errors=True)
+        self.command = [str(BUILD / "coreflume"), "start", "--kafka", "127.0.0.1:0", "--admin", "127.0.0.1:0",
+                        "--data-dir", str(self.data), *arguments]
+        self.process = subprocess.Popen(self.command, stdout=subprocess.PIPE, text=True,
+                                        stderr=open(SCRATCH / "node.log", "w"))
+        ready = self.process.stdout.readline()
+        match = re.match(r"ready kafka=(\S+) admin=(\S+)", ready)
+        if not match:
+            raise SystemExit(f"bench: the node did not start, see {SCRATCH / 'node.log'}")
+        self.kafka, self.admin = match.groups()
+
+    def cpu_seconds(self):
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / TICK
+
+    def create(self, topic, partitions=1):
+        subprocess.run([BUILD / "coreflume", "topic", "create", topic, "-p", str(partitions), "-b", self.kafka],
+                       check=True, stdout=subprocess.DEVNULL)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait(20)
+        shutil.rmtree(self.data, ignore_errors=True)
+
+
+def load(node, topic, **options):
+    command = [str(BUILD / "perf" / "load"), "--broker", node.kafka, "--topic", topic]
+    for key, value in options.items():
+        command += [f"--{key}", str(value)]
+    before = node.cpu_seconds()
+    result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    result["broker_cpu_s_with_warmup"] = node.cpu_seconds() - before
+    result["command"] = " ".join(command[1:])
+    return result
+
+
+def fio(name, seconds, *options):
+    """One fio job on the disk the node uses; returns its job report."""
+    path = SCRATCH / "fio.dat"
+    command = ["fio", f"--name={name}", f"--filename={path}", "--direct=1", "--size=1g", "--overwrite=1",
+               "--time_based", f"--runtime={seconds}", "--output-format=json", *options]
+    report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return report["jobs"][0]
+
+
+def median(values):
+    return {"median": statistics.median(values), "min": min(values), "max": max(values), "runs": len(values)}
+
+
+def bench_ack():
+    """Flushed ack of one client, one 1 KiB record at a time, against write + flush of 4 KiB by fio."""
+    ours50, ours99, floor50, floor99 = [], [], [], []
+    with Node() as node:
+        node.create("ack")
+        for _ in range(RUNS):
+            result = load(node, "ack", conns=1, window=1, records=1, record=1024, seconds=3, warmup=1)
+            ours50.append(result["p50_us"])
+            ours99.append(result["p99_us"])
+            job = fio("ack", 3, "--rw=write", "--bs=4k", "--iodepth=1", "--ioengine=io_uring", "--fdatasync=1")
+            write = job["write"]["clat_ns"]["percentile"]
+            sync = job["sync"]["lat_ns"]["percentile"]
+            floor50.append((write["50.000000"] + sync["50.000000"]) / 1000)
+            floor99.append((write["99.000000"] + sync["99.000000"]) / 1000)
+    return {"p50_us": median(ours50), "p99_us": median(ours99), "fio_write_flush_p50_us": median(floor50),
+            "fio_write_flush_p99_us": median(floor99),
+            "p50_ratio": median([a / b for a, b in zip(ours50, floor50)]), "command": result["command"]}
+
+
+def bench_cpu():
+    """Broker CPU-seconds per million 1 KiB messages in 64 KiB batches, acks=all, RF 1."""
+    per_million, rates = [], []
+    with Node() as node:
+        node.create("cpu", 4)
+        load(node, "cpu", partitions=4, conns=4, window=4, seconds=2, warmup=0)
+        for _ in range(RUNS):
+            result = load(node, "cpu", partitions=4, conns=4, window=4, seconds=4, warmup=0)
+            per_million.append(result["broker_cpu_s_with_warmup"] / result["records"] * 1e6)
+            rates.append(result["bytes"] / result["seconds"] / 1e6)
+    return {"cpu_s_per_million": median(per_million), "MB_per_s": median(rates), "command": result["command"]}
+
+
+def bench_throughput():
+    """Most flushed throughput with pre-encoded 1 MiB batches against fio 128K at depth 16."""
+    ours, floor, ratios = [], [], []
+    with Node("--set", "message.max.bytes=2097152") as node:
+        node.create("big", 4)
+        for _ in range(RUNS):
+            result = load(node, "big", partitions=4, conns=4, window=4, records=1000, seconds=4, warmup=1)
+            ours.append(result["bytes"] / result["seconds"] / 1e6)
+            job = fio("throughput", 4, "--rw=write", "--bs=128k", "--iodepth=16", "--ioengine=io_uring")
+            floor.append(job["write"]["bw_bytes"] / 1e6)
+            ratios.append(ours[-1] / floor[-1])
+    return {"MB_per_s": median(ours), "fio_MB_per_s": median(floor), "ratio": median(ratios),
+            "command": result["command"]}
+
+
+def bench_hop():
+    """One hop between two shards, both awake, and the cost of waking a sleeping one."""
+    runs = [json.loads(subprocess.run([BUILD / "perf" / "hop"], check=True, capture_output=True, text=True).stdout)
+            for _ in range(RUNS)]
+    return {key: median([run[key] for run in runs]) for key in runs[0]} | {"command": "hop"}
+
+
+def bench_idle():
+    """CPU of an idle node with 1,000 partitions, percent of one core, over 10 s."""
+    with Node() as node:
+        node.create("idle", 1000)
+        time.sleep(2)
+        shares = []
+        for _ in range(RUNS):
+            before = node.cpu_seconds()
+            time.sleep(10)
+            shares.append((node.cpu_seconds() - before) / 10 * 100)
+        rss = re.search(r"RssAnon:\s+(\d+)", pathlib.Path(f"/proc/{node.process.pid}/status").read_text())
+        return {"percent_of_a_core": median(shares), "rss_anon_MiB": int(rss.group(1)) / 1024,
+                "command": "sleep 10, /proc/PID/stat"}
+
+
+BENCHES = {key[6:]: value for key, value in list(globals().items()) if key.startswith("bench_")}
+
+
+def machine():
+    info = pathlib.Path("/proc/cpuinfo").read_text()
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    return {"cores": os.cpu_count(), "cpu": re.search(r"model name\s*: (.*)", info).group(1),
+            "kernel": platform.release(), "commit": commit.stdout.strip(), "repetitions": RUNS}
+
+
+def as_markdown(report):
+    lines = [f"# One node, {report['date']}", "",
+             "Machine: " + ", ".join(f"{key} {value}" for key, value in report["machine"].items()) + ".",
+             "Median (smallest .. largest) of the repetitions; floors measured in the same run, interleaved.", ""]
+    for name, figures in report["figures"].items():
+        lines += [f"## {name}", "", BENCHES[name].__doc__, "", "| quantity | median | min | max |", "|---|---|---|---|"]
+        for key, value in figures.items():
+            if isinstance(value, dict):
+                lines.append(f"| {key} | {value['median']:.3f} | {value['min']:.3f} | {value['max']:.3f} |")
+            elif key != "command":
+                lines.append(f"| {key} | {value:.3f} | | |")
+        lines += ["", f"Command: `perf/{figures['command'].split('/perf/')[-1]}`", ""]
+    return "\n".join(lines)
+
+
+def main():
+    names = sys.argv[1:] or list(BENCHES)
+    unknown = [name for name in names if name not in BENCHES]
+    if unknown:
+        raise SystemExit(f"bench: no such figure: {unknown[0]} (there are: {' '.join(BENCHES)})")
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    report = {"date": datetime.date.today().isoformat(), "machine": machine(), "figures": {}}
+    for name in names:
+        print(f"{name}: {BENCHES[name].__doc__}", flush=True)
+        report["figures"][name] = BENCHES[name]()
+        print(json.dumps(report["figures"][name], indent=1), flush=True)
+    stem = ROOT / "perf" / "results" / f"{report['date']}-node"
+    stem.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
+    stem.with_suffix(".md").write_text(as_markdown(report))
+    print(f"wrote {stem.relative_to(ROOT)}.json and .md")
+
+
+if __name__ == "__main__":
+    main()
