@@ -1,0 +1,45 @@
+#include "kafka/proto/api_versions.h"
+
+#include "kafka/api_table.h"
+#include "kafka/handlers/handlers.h"
+#include "kafka/proto/api_keys.h"
+#include "kafka/request.h"
+
+/* A version we do not know is answered in version 0, with our own range only (KIP-511): the client
+ * then asks again with a version it finds there. */
+static void answer_unknown_version(struct request *r)
+{
+    struct api_versions_response_api_key own = {
+        .api_key = r->api->key,
+        .min_version = r->api->listed_min,
+        .max_version = r->api->max,
+    };
+    struct api_versions_response out;
+    api_versions_response_init(&out);
+    out.error_code = KAFKA_UNSUPPORTED_VERSION;
+    out.api_keys = &own;
+    out.api_keys_count = 1;
+    request_answer(r, &out);
+}
+
+void handle_api_versions(struct request *r)
+{
+    if (r->in == NULL) {
+        answer_unknown_version(r);
+        return;
+    }
+
+    struct api_versions_response_api_key keys[API_COUNT];
+    for (size_t i = 0; i < API_COUNT; i++) {
+        keys[i] = (struct api_versions_response_api_key){
+            .api_key = API_TABLE[i].key,
+            .min_version = API_TABLE[i].listed_min,
+            .max_version = API_TABLE[i].max,
+        };
+    }
+    struct api_versions_response out;
+    api_versions_response_init(&out);
+    out.api_keys = keys;
+    out.api_keys_count = API_COUNT;
+    request_answer(r, &out);
+}

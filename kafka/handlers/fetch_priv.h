@@ -1,0 +1,95 @@
+/* What the files of Fetch share: the task, its parts, and the steps that need a file of their own.
+ *
+ * Shard: the request's.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "cluster/cluster.h"
+#include "core/buf.h"
+#include "core/timer.h"
+#include "kafka/proto/fetch.h"
+#include "kafka/request.h"
+
+enum {
+    FETCH_VERSION_SESSIONS = 7,
+    FETCH_VERSION_ZSTD = 10,
+    FETCH_VERSION_IDS = 13,
+    /* Larger reads travel by reference, smaller ones are copied into the answer. */
+    FETCH_COPY_SIZE_MAX = 16 << 10,
+    /* An answer has a piece for each read by reference, and one before, between and behind. */
+    FETCH_REFS_MAX = (CONN_ANSWER_IOV_MAX - 2) / 2,
+    /* Bytes of one answer that are copied at most. */
+    FETCH_COPIED_SIZE_MAX = 4 << 20,
+};
+
+enum fetch_part_state {
+    PART_FAILED, /* out->error_code is set; nothing more is asked. */
+    PART_CHECKING,
+    PART_PEEKING,
+    PART_PEEKED, /* readable_size is known. */
+    PART_WAITING,
+    PART_READING,
+    PART_READ,
+};
+
+struct fetch_part {
+    enum fetch_part_state state;
+    struct partition_op op;
+    struct partition_cancel cancel;
+    const struct fetch_request_partition *in;
+    struct fetch_response_partition *out;
+    size_t readable_size; /* As far as the last look says; may be an estimate. */
+    size_t needed_size;   /* A read did not fit: what its first batch takes. */
+    struct buf *buf;      /* Holds what was read. */
+    size_t size;          /* Bytes read. */
+};
+
+enum fetch_state {
+    FETCH_WAIT_PEEK,
+    FETCH_WAIT_DATA,
+    FETCH_WAIT_CANCEL,
+    FETCH_WAIT_MEMORY,
+    FETCH_WAIT_READ,
+    FETCH_DONE,
+    FETCH_STATE_COUNT,
+};
+
+struct fetch {
+    uint8_t state; /* enum fetch_state */
+    struct request *request;
+    struct fetch_response out;
+    struct fetch_part *parts; /* In the order of the request. */
+    size_t parts_count;
+    size_t ops_pending;     /* Partition operations in flight. */
+    size_t cancels_pending; /* Their cancellations. */
+    bool is_failed;         /* Some part has an error: the answer does not wait. */
+    bool is_expired;        /* max_wait_ms passed, or nobody waits any more. */
+    bool is_starved;        /* Some part got no memory to be read into. */
+    uint64_t deadline_us;
+    struct timer timer;
+    struct buf_waiter memory;
+};
+
+/* Submits the part's op for the next step; on_done is the task's. */
+void fetch_submit(struct fetch *f, struct fetch_part *part, enum partition_op_kind kind);
+
+void fetch_part_fail(struct fetch *f, struct fetch_part *part, enum kafka_error error);
+void fetch_part_fail_by(struct fetch *f, struct fetch_part *part, enum err e);
+
+/* Gives memory to the parts that have data, in the order of the request, within the limits of the
+ * request and of the shard, and starts reading into it. */
+void fetch_start_reads(struct fetch *f);
+
+/* After a round of reads: the first part with data gets its first batch whole however large it is,
+ * so that a reader always gets ahead. True if another read was started for it. */
+bool fetch_start_large_read(struct fetch *f);
+
+/* A read ended. */
+void fetch_end_read(struct fetch *f, struct fetch_part *part);
+
+/* Encodes and sends; the buffers go with it. */
+void fetch_answer(struct fetch *f);

@@ -1,0 +1,273 @@
+/* Produce: each partition's batch goes to the shard that owns it, in the order of the request; the
+ * answer leaves when all are done or the request's timeout has passed. A batch that was not done in
+ * time stays in flight with all its memory: it may still become durable, and the client is told so
+ * (REQUEST_TIMED_OUT).
+ */
+#include "kafka/proto/produce.h"
+
+#include "cluster/cluster.h"
+#include "core/assert.h"
+#include "core/shard.h"
+#include "kafka/handlers/handlers.h"
+#include "kafka/lookup.h"
+#include "kafka/request.h"
+
+enum {
+    VERSION_IDS = 13,
+    ACKS_ALL = -1,
+    ACKS_NONE = 0,
+    ACKS_LEADER = 1,
+    /* Clients that send 0 expect what Kafka does for one replica: success. Nothing is durable in
+     * no time, so that the least wait is long enough for any healthy disk. */
+    TIMEOUT_MS_MIN = 1000,
+};
+
+struct part {
+    struct partition_op op;
+    struct produce_response_partition *out;
+    struct produce_response_record_error record_error; /* What out may point at. */
+    bool is_done;
+};
+
+struct produce_state {
+    struct produce_response out;
+    struct part *parts;
+    size_t parts_count;
+    size_t pending_count;  /* Parts submitted and not done. */
+    size_t uncopied_count; /* Parts whose batch still lies in the frame. */
+    bool is_failed;        /* Some partition has an error. */
+    int16_t acks;
+    struct timer timer;
+    struct request *request;
+};
+
+static void set_error(struct produce_state *state, struct part *part, enum kafka_error error)
+{
+    part->out->error_code = (int16_t)error;
+    part->out->base_offset = -1;
+    part->is_done = true;
+    state->is_failed = true;
+}
+
+static void set_result(struct produce_state *state, struct part *part)
+{
+    const struct partition_op *op = &part->op;
+    if (op->result == ERR_OK) {
+        part->out->base_offset = op->out.produce.base_offset;
+        part->out->log_append_time_ms = op->out.produce.append_time_ms;
+        part->out->log_start_offset = op->offsets.log_start_offset;
+        part->is_done = true;
+        return;
+    }
+    set_error(state, part, kafka_error_of(op->result));
+    part->out->error_message = kafka_error_advice(op->result);
+    const struct batch_fault *fault = &op->out.produce.fault;
+    if (fault->message == NULL) {
+        return;
+    }
+    part->out->error_message = slice_of_string(fault->message);
+    if (fault->record_index >= 0) {
+        part->record_error = (struct produce_response_record_error){
+            .batch_index = fault->record_index,
+            .batch_index_error_message = slice_of_string(fault->message),
+        };
+        part->out->record_errors = &part->record_error;
+        part->out->record_errors_count = 1;
+    }
+}
+
+static void answer(struct request *r)
+{
+    struct produce_state *state = r->state;
+    if (state->acks != ACKS_NONE) {
+        request_answer(r, &state->out);
+    } else if (state->is_failed) {
+        /* The only way to tell a client that listens to no answer: it then asks for metadata. */
+        request_abort(r, "a produce with acks=0 failed");
+    } else {
+        request_answer_nothing(r);
+    }
+}
+
+static void on_copied(struct partition_op *op)
+{
+    struct request *r = op->context;
+    struct produce_state *state = r->state;
+    assert_cmp(state->uncopied_count, >, 0);
+    state->uncopied_count--;
+    if (state->uncopied_count == 0) {
+        request_drop_frame(r);
+    }
+}
+
+static void on_done(struct partition_op *op)
+{
+    struct request *r = op->context;
+    struct produce_state *state = r->state;
+    assert_cmp(state->pending_count, >, 0);
+    state->pending_count--;
+    if (!request_is_answered(r)) {
+        set_result(state, container_of(op, struct part, op));
+        if (state->pending_count == 0) {
+            timer_cancel(&r->d->s->timers, &state->timer);
+            answer(r);
+        }
+    }
+    request_release(r);
+}
+
+static void on_timeout(struct timer *t)
+{
+    struct produce_state *state = container_of(t, struct produce_state, timer);
+    struct request *r = state->request;
+    for (size_t i = 0; i < state->parts_count; i++) {
+        struct part *part = &state->parts[i];
+        if (!part->is_done) {
+            set_error(state, part, KAFKA_REQUEST_TIMED_OUT);
+            part->out->error_message = kafka_error_advice(ERR_TIMED_OUT);
+        }
+    }
+    request_hold(r);
+    answer(r);
+    request_release(r);
+}
+
+/* What can be said without asking the partition's shard. */
+static enum kafka_error
+check(const struct request *r, const struct topic *t, const struct produce_request_partition *in)
+{
+    const struct produce_request *request = r->in;
+    if (request->acks < ACKS_ALL || request->acks > ACKS_LEADER) {
+        return KAFKA_INVALID_REQUIRED_ACKS;
+    }
+    if (t->is_internal && !slice_equal_string(r->client_id, "__admin_client")) {
+        return KAFKA_INVALID_TOPIC_EXCEPTION;
+    }
+    if (in->records.size == 0) {
+        return KAFKA_INVALID_RECORD;
+    }
+    struct batch_header header;
+    if (batch_header_decode(in->records, &header) == ERR_OK &&
+        (header.attributes & BATCH_TRANSACTIONAL) != 0) {
+        return KAFKA_INVALID_TXN_STATE; /* There are no transactions to belong to. */
+    }
+    return KAFKA_NONE;
+}
+
+static void prepare_op(struct request *r, struct part *part, struct slice batch)
+{
+    const struct produce_request *in = r->in;
+    struct produce_state *state = r->state;
+    part->op.kind = PARTITION_PRODUCE;
+    part->op.current_leader_epoch = -1;
+    part->op.on_done = on_done;
+    part->op.context = r;
+    part->op.in.produce.batch = batch;
+    part->op.in.produce.acks = in->acks;
+    part->op.in.produce.produce_version = r->version;
+    part->op.in.produce.on_copied = on_copied;
+    state->pending_count++;
+    state->uncopied_count++;
+}
+
+/* Fills the answer's topic and the parts of its partitions; part is the first of them. */
+static bool prepare_topic(struct request *r,
+                          const struct produce_request_topic *in,
+                          struct produce_response_topic *out,
+                          struct part *part)
+{
+    const struct lookup how = {
+        .is_by_id = r->version >= VERSION_IDS,
+        .name = in->name,
+        .id = in->topic_id,
+    };
+    const struct topic *t = NULL;
+    const enum kafka_error topic_error = lookup_topic(r, &how, &t);
+
+    produce_response_topic_init(out);
+    out->topic_id = in->topic_id;
+    /* A copy: the answer outlives the frame, and the topic. */
+    const char *name = arena_strndup(&r->arena, (const char *)in->name.data, in->name.size);
+    out->partition_responses_count = in->partition_data_count;
+    out->partition_responses =
+        request_alloc(r, in->partition_data_count, sizeof(*out->partition_responses));
+    if (name == NULL || out->partition_responses == NULL) {
+        return false;
+    }
+    out->name = slice_of(name, in->name.size);
+
+    for (size_t i = 0; i < in->partition_data_count; i++, part++) {
+        const struct produce_request_partition *in_part = &in->partition_data[i];
+        part->out = &out->partition_responses[i];
+        produce_response_partition_init(part->out);
+        part->out->index = in_part->index;
+        enum kafka_error error = lookup_partition(topic_error, t, in_part->index, &part->op.id);
+        if (error == KAFKA_NONE) {
+            error = check(r, t, in_part);
+        }
+        if (error == KAFKA_NONE) {
+            prepare_op(r, part, in_part->records);
+        } else {
+            set_error(r->state, part, error);
+        }
+    }
+    return true;
+}
+
+static bool prepare(struct request *r)
+{
+    const struct produce_request *in = r->in;
+    struct produce_state *state = r->state;
+    for (size_t i = 0; i < in->topic_data_count; i++) {
+        state->parts_count += in->topic_data[i].partition_data_count;
+    }
+    state->parts = request_alloc(r, state->parts_count, sizeof(*state->parts));
+    struct produce_response_topic *topics = request_alloc(r, in->topic_data_count, sizeof(*topics));
+    if (state->parts == NULL || topics == NULL) {
+        return false;
+    }
+    produce_response_init(&state->out);
+    state->out.responses = topics;
+    state->out.responses_count = in->topic_data_count;
+    struct part *part = state->parts;
+    for (size_t i = 0; i < in->topic_data_count; i++) {
+        if (!prepare_topic(r, &in->topic_data[i], &topics[i], part)) {
+            return false;
+        }
+        part += in->topic_data[i].partition_data_count;
+    }
+    return true;
+}
+
+void handle_produce(struct request *r)
+{
+    const struct produce_request *in = r->in;
+    struct produce_state *state = request_alloc(r, 1, sizeof(*state));
+    r->state = state;
+    if (state == NULL) {
+        request_abort(r, "no memory");
+        return;
+    }
+    state->acks = in->acks;
+    state->request = r;
+    timer_init(&state->timer, on_timeout);
+    if (!prepare(r)) {
+        request_abort(r, "too many partitions");
+        return;
+    }
+    if (state->pending_count == 0) {
+        answer(r);
+        return;
+    }
+    if (state->acks != ACKS_NONE) {
+        const int64_t timeout_ms =
+            in->timeout_ms > TIMEOUT_MS_MIN ? in->timeout_ms : TIMEOUT_MS_MIN;
+        shard_timer_arm(r->d->s, &state->timer, (uint64_t)timeout_ms * 1000);
+    }
+    for (size_t i = 0; i < state->parts_count; i++) {
+        if (!state->parts[i].is_done) {
+            request_hold(r);
+            cluster_partition_submit(r->d->cluster, &state->parts[i].op);
+        }
+    }
+}

@@ -1,0 +1,105 @@
+/* One request on its way through a handler: context, memory, and the ways to end it.
+ *
+ * Rules for handlers:
+ *  1. Exactly one of the request_answer... functions is called, at any time.
+ *  2. The request and its arena live until it was answered and every hold is released. Each
+ *     operation in flight has a hold, so a request may be answered (timed out) before its
+ * operations end.
+ *  3. The frame, and what `in` points into it, lives as long, unless request_drop_frame is called.
+ *
+ * Shard: the connection's.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/arena.h"
+#include "core/err.h"
+#include "core/list.h"
+#include "core/slice.h"
+#include "core/stats.h"
+#include "kafka/api_table.h"
+#include "kafka/dispatch.h"
+#include "kafka/errors.h"
+
+enum {
+    REQUEST_ARENA_SIZE_MAX = 64 << 20,
+};
+
+struct dispatch {
+    struct shard *s;
+    struct cluster *cluster;
+    const struct dispatch_settings *settings;
+    bool is_stopping;
+    struct list parked; /* struct request, by parked_link: waiting for data. */
+    /* Private to dispatch.c, as what follows. */
+    struct list idle; /* struct request, by link: kept with their arena's first block. */
+    uint32_t idle_count;
+    uint32_t busy_count;
+    uint64_t complaint_after_us; /* No line about a refused request before then. */
+    struct api_stats *stats;     /* One per row of the table. */
+};
+
+struct request {
+    struct dispatch *d;
+    const struct api *api;
+    int16_t version;
+    struct slice client_id; /* Null if the client sent none. */
+    struct arena arena;
+    void *in;                /* struct <api>_request, in the arena. */
+    void *state;             /* The handler's. */
+    struct list parked_link; /* On d->parked while a handler waits for data, else empty. */
+    void (*unpark)(struct request *r); /* Ends that wait now: connection gone, or stopping. */
+
+    /* Private to dispatch.c. */
+    struct list link;
+    struct conn_request *conn_request; /* NULL once answered. */
+    struct conn *conn;
+    struct buf *frame_buf; /* A reference of our own; NULL once dropped. */
+    int32_t correlation_id;
+    uint32_t holds_count;
+    uint64_t received_us;
+};
+
+void request_hold(struct request *r);
+/* May free r. */
+void request_release(struct request *r);
+
+bool request_is_answered(const struct request *r);
+
+/* The advertised endpoint of the listener the request came in on. */
+const struct net_address *request_endpoint(const struct request *r);
+
+/* Zeroed memory of the request. NULL at the limit: the handler then calls request_abort. */
+[[nodiscard]] void *request_alloc(struct request *r, size_t count, size_t size);
+
+/* Answers with a struct <api>_response of the request's API; nothing of it is needed afterwards. */
+void request_answer(struct request *r, const void *response);
+
+/* Encodes the answer's header, for handlers that encode the rest themselves and then use
+ * request_answer_pieces. */
+enum err request_encode_header(struct request *r, struct wbuf *w);
+/* As conn_answer_pieces. */
+void request_answer_pieces(struct request *r,
+                           void *memory,
+                           const struct conn_piece *pieces,
+                           uint32_t pieces_count);
+
+/* No answer: Produce with acks=0. */
+void request_answer_nothing(struct request *r);
+
+/* Closes the connection instead, with a line in the log that says why. */
+void request_abort(struct request *r, const char *why);
+
+/* The frame is no longer needed: `in` must not be followed to slices any more. */
+void request_drop_frame(struct request *r);
+
+/* While a request waits for data: it can be ended early by its connection's end or a stop.
+ * request_unpark is harmless if it is not parked. */
+void request_park(struct request *r, void (*unpark)(struct request *r));
+void request_unpark(struct request *r);
+
+/* True if now is a time to log a complaint about what a client sent: at most one line in a while,
+ * however many bad requests come. */
+bool request_may_complain(struct request *r);
