@@ -78,7 +78,7 @@ static bool add_block(struct arena *a, size_t size)
 
 void *arena_alloc(struct arena *a, size_t size)
 {
-    assert_cmp(a->used_size, <=, a->size_max);
+    assert(a->used_size <= a->size_max);
     if (size > a->size_max - a->used_size || size > SIZE_MAX / 4) {
         return NULL;
     }

@@ -1,0 +1,74 @@
+/* Arenas: alignment, limits, and what is kept between requests. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdalign.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "core/arena.h"
+
+Test(arena, memory_is_zeroed_aligned_and_apart)
+{
+    struct arena a;
+    arena_init(&a, 1 << 20);
+    for (int round = 0; round < 3; round++) {
+        uint8_t *previous = NULL;
+        for (size_t size = 0; size < 3000; size += 37) {
+            uint8_t *memory = arena_alloc(&a, size);
+            cr_assert(ne(ptr, memory, NULL));
+            cr_assert(ne(ptr, memory, previous));
+            cr_assert(eq(sz, (uintptr_t)memory % alignof(max_align_t), 0));
+            for (size_t i = 0; i < size; i++) {
+                cr_assert(eq(u8, memory[i], 0));
+            }
+            memset(memory, 0xaa, size);
+            previous = memory;
+        }
+        arena_reset(&a);
+        cr_assert(eq(sz, a.used_size, 0));
+    }
+    arena_done(&a);
+}
+
+Test(arena, at_the_limit_there_is_no_more)
+{
+    struct arena a;
+    arena_init(&a, 10000);
+    cr_assert(eq(ptr, arena_alloc(&a, 10001), NULL));
+    cr_assert(ne(ptr, arena_alloc(&a, 6000), NULL));
+    cr_assert(eq(ptr, arena_alloc(&a, 6000), NULL));
+    cr_assert(ne(ptr, arena_alloc(&a, 3000), NULL));
+    arena_reset(&a);
+    cr_assert(ne(ptr, arena_alloc(&a, 10000), NULL));
+    cr_assert(eq(ptr, arena_alloc(&a, 1), NULL));
+    arena_done(&a);
+
+    arena_init(&a, SIZE_MAX);
+    cr_assert(eq(ptr, arena_alloc(&a, SIZE_MAX), NULL));
+    cr_assert(eq(ptr, arena_alloc_array(&a, SIZE_MAX / 2, 3), NULL));
+    cr_assert(eq(ptr, arena_strndup(&a, "", SIZE_MAX), NULL));
+    arena_done(&a);
+}
+
+Test(arena, many_tiny_allocations_are_bounded_too)
+{
+    struct arena a;
+    arena_init(&a, 4096);
+    size_t count = 0;
+    while (count < 10000 && arena_alloc(&a, 1) != NULL) {
+        count++;
+    }
+    cr_assert(le(sz, count, 4096 / alignof(max_align_t) + 1));
+    arena_done(&a);
+}
+
+Test(arena, strings_are_terminated)
+{
+    struct arena a;
+    arena_init(&a, 1 << 16);
+    char *copy = arena_strndup(&a, "partition", 4);
+    cr_assert(eq(str, copy, "part"));
+    copy = arena_strndup(&a, NULL, 0);
+    cr_assert(eq(str, copy, ""));
+    arena_done(&a);
+}
