@@ -7,6 +7,7 @@
 
 #include "core/assert.h"
 #include "core/config_yaml_priv.h"
+#include "core/edit_distance.h"
 
 struct value {
     char *text;   /* NULL: the default. */
@@ -29,29 +30,6 @@ const struct config_option *config_find(const struct config_table *t, const char
         }
     }
     return NULL;
-}
-
-/* Levenshtein's distance; names longer than the row count as their head. */
-static size_t edit_distance(const char *a, const char *b)
-{
-    enum { ROW_MAX = 128 };
-    size_t row[ROW_MAX + 1];
-    size_t b_size = strnlen(b, ROW_MAX);
-    for (size_t j = 0; j <= b_size; j++) {
-        row[j] = j;
-    }
-    for (size_t i = 0; a[i] != '\0' && i < ROW_MAX; i++) {
-        size_t diagonal = row[0];
-        row[0] = i + 1;
-        for (size_t j = 0; j < b_size; j++) {
-            size_t best = diagonal + (a[i] == b[j] ? 0 : 1);
-            best = row[j] + 1 < best ? row[j] + 1 : best;
-            best = row[j + 1] + 1 < best ? row[j + 1] + 1 : best;
-            diagonal = row[j + 1];
-            row[j + 1] = best;
-        }
-    }
-    return row[b_size];
 }
 
 static const char *nearest_name(const struct config_table *t, const char *name)
