@@ -188,6 +188,7 @@ class Parser:
                 raise DefinitionError(f"unexpected '{line}'")
         if api.request is None or api.response is None:
             raise DefinitionError("an API needs a request and a response")
+        check_tags(api)
         return api
 
     def parse_message(self, api, direction):
@@ -266,6 +267,14 @@ def resolve(message):
     if len(ordered) != len(message.structs):
         raise DefinitionError(f"unused struct in '{message.root.name}'")
     message.structs = ordered
+
+
+def check_tags(api):
+    """Only flexible versions can carry tagged fields."""
+    for struct in api.request.structs + api.response.structs:
+        for field in struct.tagged():
+            if api.flexible == NEVER or field.versions[0] < api.flexible[0]:
+                raise DefinitionError(f"'{field.name}' is tagged before the first flexible version")
 
 
 # --- Sizes and conditions --------------------------------------------------------------------
@@ -577,6 +586,8 @@ def read_item(field, target):
 def emit_read_array(out, api, field):
     name = field.name
     size = min(item_size_min(api, field, flexible) for flexible in flexibilities(api, field))
+    out(f"static_assert(sizeof(*ret->{name}) <= {size} * WIRE_EXPANSION_MAX, "
+        '"memory bound");')
     out(f"const struct wire_array {name} =",
         f"    wire_read_array(r, {nullable_here(field, field.versions, 'r')}, "
         f"sizeof(*ret->{name}), {size});",
@@ -821,8 +832,13 @@ def emit_decode(out, api, root, head):
         ".in = body,", ".arena = a,", ".version = version,",
         f".is_flexible = version >= {api.name.upper()}_API.flexible_min,", "};",
         f"struct {root.name} message;",
-        f"read_{root.name}(&r, &message);",
-        "const enum err e = rbuf_finish(body);",
+        f"read_{root.name}(&r, &message);")
+    if root is api.request.root:
+        out("/* As in Kafka, what a client sends behind a request does no harm. */",
+            "const enum err e = body->failure;")
+    else:
+        out("const enum err e = rbuf_finish(body);")
+    out(
         "if (e == ERR_OK) {", "*ret_message = message;", "}", "return e;", "}", "")
 
 
@@ -830,6 +846,7 @@ def emit_source(api):
     out = Out()
     out(f"/* Generated from kafka/proto/defs/{api.name}.def. */",
         f'#include "kafka/proto/{api.name}.h"', "",
+        "#include <assert.h>", "",
         '#include "kafka/proto/wire.h"', "")
     structs = [s for m in api.messages() for s in m.structs]
     compared = structs_compared(structs)

@@ -5,8 +5,8 @@
  * 1. Failure is sticky, as in rbuf.h and wbuf.h: nothing here returns an error, the generated
  * decoder asks once at the end.
  * 2. An element count is refused unless that many elements of the smallest size fit into the bytes
- *    left, so memory taken for a frame is bounded by its size times a small constant, and the
- *    arena's limit bounds it absolutely.
+ *    left, so memory taken for a frame is bounded by its size times WIRE_EXPANSION_MAX (and what
+ *    alignment adds), and the arena's limit bounds it absolutely.
  * 3. Null is NULL: a slice or array without data. Empty is a pointer to nothing with size 0. A
  *    non-nullable array may be written from NULL (it is empty); a non-nullable string may not.
  *
@@ -24,6 +24,7 @@
 
 enum {
     WIRE_STRING_SIZE_MAX = INT16_MAX, /* Also of compact strings, as in Kafka. */
+    WIRE_EXPANSION_MAX = 24, /* Memory for an array item per byte it takes on the wire, at most. */
 };
 
 /* Bytes that were left out of the output, to be sent by reference between data[pos - 1] and

@@ -128,16 +128,20 @@ Test(codec, every_truncation_fails_and_leaves_the_result_alone)
 
 static void run_trailing_byte(struct sample *s)
 {
+    const bool is_request = s->message == &s->api->request;
     struct trip t;
     write_out(&t, s);
     wbuf_i8(&t.bytes, 0);
     uint8_t *copy = NULL;
-    cr_assert(ne(int, sample_decode(s, wbuf_slice(&t.bytes), &copy), ERR_OK), "%s", s->name);
+    const enum err e = sample_decode(s, wbuf_slice(&t.bytes), &copy);
+    cr_assert(eq(int, e, is_request ? ERR_OK : ERR_CORRUPT), "%s", s->name);
     free(copy);
     trip_done(&t);
 }
 
-Test(codec, a_byte_left_over_fails)
+/* Kafka's broker does not look behind the last field of a request; some of its clients do behind
+ * that of a response. */
+Test(codec, bytes_left_over_are_ignored_in_requests_and_damage_in_responses)
 {
     for_each_sample(run_trailing_byte);
 }
