@@ -1,0 +1,269 @@
+/* Messages between shards: order, also when rings overflow; routes that come home; no lost wake
+ * between real threads. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdlib.h>
+
+#include "core/shard.h"
+#include "core/thread.h"
+
+#include "tests/support/fake_backend.h"
+
+enum {
+    SHARDS_COUNT = 3,
+};
+
+struct node {
+    struct fake_backend fake;
+    struct clock clock;
+    struct logger logger;
+    struct shard shard;
+};
+
+struct rig {
+    struct shard_group *group;
+    struct node nodes[SHARDS_COUNT];
+};
+
+static void drop_line(struct logger *l, enum log_level level, const char *line, size_t size)
+{
+    (void)l;
+    (void)level;
+    (void)line;
+    (void)size;
+}
+
+static void node_init(struct node *n, struct shard_group *g, uint16_t id)
+{
+    fake_backend_init(&n->fake);
+    clock_init_real(&n->clock);
+    n->logger = (struct logger){.level = LOG_ERROR, .sink = drop_line};
+    const struct shard_options o = {
+        .backend = &n->fake.backend,
+        .clock = &n->clock,
+        .log = &n->logger,
+        .rand_seed = 1,
+        .memory_size = 1 << 20,
+    };
+    cr_assert(eq(int, shard_init(&n->shard, g, id, &o), ERR_OK));
+}
+
+static void node_done(struct node *n)
+{
+    shard_done(&n->shard);
+    fake_backend_done(&n->fake);
+}
+
+static struct rig *rig_new(void)
+{
+    struct rig *r = calloc(1, sizeof(*r));
+    cr_assert(eq(int, shard_group_new(SHARDS_COUNT, &r->group), ERR_OK));
+    for (uint16_t i = 0; i < SHARDS_COUNT; i++) {
+        node_init(&r->nodes[i], r->group, i);
+    }
+    return r;
+}
+
+static void rig_free(struct rig *r)
+{
+    for (size_t i = 0; i < SHARDS_COUNT; i++) {
+        node_done(&r->nodes[i]);
+    }
+    shard_group_free(r->group);
+    free(r);
+}
+
+/* Turns all shards until none has anything to do. */
+static void rig_settle(struct rig *r)
+{
+    bool has_run = true;
+    while (has_run) {
+        has_run = false;
+        for (size_t i = 0; i < SHARDS_COUNT; i++) {
+            has_run |= shard_turn(&r->nodes[i].shard);
+        }
+    }
+}
+
+struct numbered {
+    struct xmsg msg;
+    struct xmsg_hop route[3];
+    uint32_t number;
+    uint32_t *next_number; /* What the receiver expects. */
+};
+
+static void check_number(struct shard *here, struct xmsg *m)
+{
+    (void)here;
+    struct numbered *n = container_of(m, struct numbered, msg);
+    cr_assert(eq(u32, n->number, *n->next_number));
+    (*n->next_number)++;
+}
+
+static void check_number_and_go_on(struct shard *here, struct xmsg *m)
+{
+    check_number(here, m);
+    xmsg_forward(here, m);
+}
+
+static void go_on(struct shard *here, struct xmsg *m)
+{
+    xmsg_forward(here, m);
+}
+
+Test(xmsg, order_is_kept_through_overflow)
+{
+    enum { MESSAGES_COUNT = 5000 };
+    struct rig *r = rig_new();
+    struct numbered *ms = calloc(MESSAGES_COUNT, sizeof(*ms));
+    uint32_t next_number = 0;
+    for (uint32_t i = 0; i < MESSAGES_COUNT; i++) {
+        ms[i] = (struct numbered){.number = i, .next_number = &next_number};
+        ms[i].route[0] = (struct xmsg_hop){.shard = 1, .run = check_number};
+        ms[i].msg.next_hop = ms[i].route;
+        xmsg_send(&r->nodes[0].shard, &ms[i].msg);
+        if (i % 777 == 0) {
+            /* The ring has room again while the outbox is not empty: no overtaking. */
+            (void)shard_turn(&r->nodes[1].shard);
+        }
+    }
+    cr_assert(gt(u64, r->nodes[0].shard.counters.messages_overflowed, 0));
+    cr_assert(eq(u64, shard_next_us(&r->nodes[0].shard), r->nodes[0].shard.now_us));
+    rig_settle(r);
+    cr_assert(eq(u32, next_number, MESSAGES_COUNT));
+    cr_assert(eq(u64, shard_next_us(&r->nodes[0].shard), UINT64_MAX));
+    free(ms);
+    rig_free(r);
+}
+
+Test(xmsg, a_route_over_all_shards_comes_home)
+{
+    struct rig *r = rig_new();
+    uint32_t next_number = 7;
+    struct numbered m = {.number = 7, .next_number = &next_number};
+    m.route[0] = (struct xmsg_hop){.shard = 2, .run = go_on};
+    m.route[1] = (struct xmsg_hop){.shard = 1, .run = go_on};
+    m.route[2] = (struct xmsg_hop){.shard = 0, .run = check_number};
+    m.msg.next_hop = m.route;
+    xmsg_send(&r->nodes[0].shard, &m.msg);
+    rig_settle(r);
+    cr_assert(eq(u32, next_number, 8));
+    rig_free(r);
+}
+
+Test(xmsg, ones_own_shard_is_no_special_case)
+{
+    struct rig *r = rig_new();
+    struct numbered ms[3];
+    uint32_t next_number = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        ms[i] = (struct numbered){.number = i, .next_number = &next_number};
+        ms[i].route[0] = (struct xmsg_hop){.shard = 0, .run = check_number};
+        ms[i].msg.next_hop = ms[i].route;
+        xmsg_send(&r->nodes[0].shard, &ms[i].msg);
+        cr_assert(eq(u32, next_number, 0), "never inside of send");
+    }
+    rig_settle(r);
+    cr_assert(eq(u32, next_number, 3));
+    rig_free(r);
+}
+
+/* Two threads, sleeping whenever they can: a burst goes out, comes home in order, then the next
+ * one. A lost wake would hang the test. */
+enum {
+    BURSTS_COUNT = 300,
+    BURST_SIZE_MAX = 3000,
+};
+
+struct ping {
+    struct rig *rig;
+    struct numbered *messages;
+    uint32_t there_next;
+    uint32_t home_next;
+    uint32_t sent_next;
+    uint32_t burst_size;
+    uint32_t burst_home;
+    uint32_t bursts_left;
+    struct task send_burst;
+    struct xmsg stop;
+    struct xmsg_hop stop_route[2];
+};
+
+struct ping_message {
+    struct numbered numbered;
+    struct ping *ping;
+};
+
+static void stop_here(struct shard *here, struct xmsg *m)
+{
+    shard_stop_loop(here);
+    if (here->id != 0) {
+        xmsg_forward(here, m);
+    }
+}
+
+static void on_home(struct shard *here, struct xmsg *m)
+{
+    struct ping_message *pm = container_of(m, struct ping_message, numbered.msg);
+    struct ping *p = pm->ping;
+    cr_assert(eq(u32, pm->numbered.number, p->home_next));
+    p->home_next++;
+    free(pm);
+    if (++p->burst_home < p->burst_size) {
+        return;
+    }
+    if (--p->bursts_left > 0) {
+        shard_post(here, &p->send_burst);
+    } else {
+        p->stop_route[0] = (struct xmsg_hop){.shard = 1, .run = stop_here};
+        p->stop_route[1] = (struct xmsg_hop){.shard = 0, .run = stop_here};
+        p->stop.next_hop = p->stop_route;
+        xmsg_send(here, &p->stop);
+    }
+}
+
+static void send_burst(struct task *t)
+{
+    struct ping *p = container_of(t, struct ping, send_burst);
+    struct shard *s = &p->rig->nodes[0].shard;
+    /* Mostly single messages, to sleep often; now and then more than a ring holds. */
+    bool is_large = rand_one_in(&s->rand, 10);
+    p->burst_size = is_large ? 1 + (uint32_t)rand_below(&s->rand, BURST_SIZE_MAX) : 1;
+    p->burst_home = 0;
+    for (uint32_t i = 0; i < p->burst_size; i++) {
+        struct ping_message *pm = calloc(1, sizeof(*pm));
+        pm->ping = p;
+        pm->numbered.number = p->sent_next++;
+        pm->numbered.next_number = &p->there_next;
+        pm->numbered.route[0] = (struct xmsg_hop){.shard = 1, .run = check_number_and_go_on};
+        pm->numbered.route[1] = (struct xmsg_hop){.shard = 0, .run = on_home};
+        pm->numbered.msg.next_hop = pm->numbered.route;
+        xmsg_send(s, &pm->numbered.msg);
+    }
+}
+
+static void run_shard(void *context)
+{
+    shard_run(context);
+}
+
+Test(xmsg, two_threads_lose_no_wake_and_keep_order)
+{
+    struct rig *r = rig_new();
+    struct ping p = {.rig = r, .bursts_left = BURSTS_COUNT};
+    task_init(&p.send_burst, "send_burst", send_burst);
+    shard_post(&r->nodes[0].shard, &p.send_burst);
+    struct thread threads[2];
+    for (size_t i = 0; i < 2; i++) {
+        cr_assert(
+            eq(int, thread_start(&threads[i], "shard", -1, run_shard, &r->nodes[i].shard), ERR_OK));
+    }
+    for (size_t i = 0; i < 2; i++) {
+        thread_join(&threads[i]);
+    }
+    cr_assert(eq(u32, p.home_next, p.sent_next));
+    cr_assert(eq(u32, p.there_next, p.sent_next));
+    cr_assert(gt(u64, r->nodes[0].shard.counters.messages_overflowed, 0));
+    cr_assert(gt(sz, r->nodes[1].fake.wakes_count, 0));
+    rig_free(r);
+}
