@@ -10,6 +10,10 @@
 
 #include "core/assert.h"
 
+enum {
+    CALL_BUDGET = 64, /* Completions that io_call reaps at once. */
+};
+
 void io_init(struct io *io, struct io_backend *backend)
 {
     *io = (struct io){.backend = backend};
@@ -251,6 +255,38 @@ size_t io_run_completions(struct io *io, size_t budget)
         op->on_done(op); /* May submit or free op. */
     }
     return ran;
+}
+
+static void on_call_done(struct io_op *op)
+{
+    (void)op;
+    assert(false && "io_call takes its op off the queue itself");
+}
+
+static bool is_done(const struct io *io, const struct io_op *op)
+{
+    list_for_each (node, &io->done) {
+        if (node == &op->link) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum err io_call(struct io *io, struct io_op *op)
+{
+    op->on_done = on_call_done;
+    io_submit(io, op);
+    io_flush(io);
+    /* Ops of others that complete meanwhile stay queued for the loop. */
+    (void)io->backend->ops->reap(io->backend, CALL_BUDGET);
+    while (!is_done(io, op)) {
+        io->backend->ops->wait(io->backend, UINT64_MAX);
+        (void)io->backend->ops->reap(io->backend, CALL_BUDGET);
+    }
+    list_remove(&op->link);
+    io->in_flight_count--;
+    return op->result;
 }
 
 void io_recv_buffer_return(struct io *io, void *buf)
