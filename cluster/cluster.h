@@ -234,4 +234,7 @@ void cluster_stop(struct cluster_set *set,
                   void *context,
                   cluster_stopped_fn *on_stopped);
 
+/* From on_started until on_stopped. */
 const struct metadata *cluster_metadata(const struct cluster *c);
+/* What is in effect for a topic of that metadata, for topic_config_effective. */
+struct topic_config_set cluster_topic_configs(const struct cluster *c, const struct topic *t);

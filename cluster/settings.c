@@ -12,6 +12,7 @@ void cluster_settings_init(struct cluster_settings *settings)
         .producer_expiration_ms = 86400000,
         .log = LOG_OPTIONS_DEFAULT,
         .controller_log = LOG_OPTIONS_DEFAULT,
+        .log_shared = LOG_SHARED_OPTIONS_DEFAULT,
         .partition_stats_max = 256,
     };
 }

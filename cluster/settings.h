@@ -12,6 +12,7 @@
 #include "core/err.h"
 #include "core/ids.h"
 #include "storage/log.h"
+#include "storage/log_shared.h"
 
 struct cluster_settings {
     int32_t node_id;
@@ -41,6 +42,7 @@ struct cluster_settings {
     /* segment_size_max is taken from each topic's segment.bytes instead. */
     struct log_options log;
     struct log_options controller_log;
+    struct log_shared_options log_shared;
 
     /* Partitions per shard that get a size metric of their own; the rest only count in the sums. */
     uint32_t partition_stats_max;

@@ -1,0 +1,78 @@
+/* The inside of one shard's cluster, for the files it is split into:
+ *   cluster.c            the door: operations to their shard and home
+ *   cluster_start.c      start and stop, a task on shard 0
+ *   shard_state.c        what each shard does for it: stores, applying commands, removing logs
+ *   broadcast.c          from shard 0 to all shards and home
+ *   controller_driver.c  group 0's log and the requests, on shard 0
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cluster/cluster.h"
+#include "cluster/metadata_edit.h"
+#include "cluster/partition.h"
+#include "cluster/partition_table.h"
+#include "cluster/settings.h"
+#include "core/list.h"
+#include "core/shard.h"
+#include "core/stats.h"
+#include "storage/flusher.h"
+#include "storage/log.h"
+#include "storage/log_shared.h"
+#include "storage/store.h"
+
+enum {
+    CLUSTER_STATS_COUNT = 12,
+    CLUSTER_WHY_SIZE = 512,
+};
+
+struct broadcast_leg;
+struct cluster_life;
+struct controller_driver;
+
+struct cluster {
+    struct cluster_set *set;
+    const struct cluster_settings *settings;
+    struct shard *s; /* NULL until the start reached this shard. */
+    bool is_stopping;
+
+    struct flusher *flusher;
+    struct store *store;
+    struct log_shared *log_shared;
+    struct log_env log_env;
+    bool has_fatal; /* A flush failed: nothing more becomes durable here. */
+
+    struct metadata *metadata;
+    struct partition_env partition_env;
+    struct partition_table partitions;
+    struct partition_counters counters;
+    uint32_t partition_stats_count; /* Partitions with a size metric of their own. */
+
+    struct list applying;         /* struct broadcast_leg: command streams, one after the other. */
+    struct broadcast_leg *opener; /* The stream whose partitions are being opened now. */
+    struct broadcast_leg *leg;    /* Opening the store, or closing everything. */
+    uint32_t closing_count;
+    struct timer close_timer;
+
+    uint64_t partitions_count; /* For the metric. */
+    struct stat stats[CLUSTER_STATS_COUNT];
+
+    struct controller_driver *controller; /* Shard 0. */
+    struct cluster_life *life;            /* Shard 0: the start or stop that runs. */
+};
+
+struct cluster_set {
+    const struct cluster_settings *settings;
+    uint16_t shards_count;
+    struct cluster *clusters[SHARDS_MAX]; /* Constant; each is touched by its own shard. */
+};
+
+/* ---- shard_state.c: run as the far hop of a broadcast ---- */
+
+void shard_state_open(struct shard *here, struct broadcast_leg *leg);
+void shard_state_apply(struct shard *here, struct broadcast_leg *leg);
+void shard_state_remove(struct shard *here, struct broadcast_leg *leg);
+void shard_state_close_partitions(struct shard *here, struct broadcast_leg *leg);
+void shard_state_close_store(struct shard *here, struct broadcast_leg *leg);

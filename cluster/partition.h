@@ -1,0 +1,117 @@
+/* One partition on the shard that owns it: what a Raft group will be, with one voter today.
+ *
+ *   produce -> checked -> appended -> flushed -> committed -> answered
+ *
+ * Rules:
+ *  1. High watermark = commit. What is committed is decided in one place, commit_rule_index; today
+ *     a sole voter commits what it has flushed, of any term. Raft's rule goes there.
+ *  2. acks=all and acks=1 are answered when the batch is committed, acks=0 when it is appended.
+ *  3. Producer state includes batches that are appended and not yet committed: a duplicate of one
+ *     is answered when the original is committed, with its offset.
+ *  4. Produce is FIFO per partition, also through the backlog that waits for room in the log. The
+ *     backlog is bounded by what the handlers admit.
+ *  5. Reads see [log start, high watermark) only.
+ *  6. Operations on a partition that still opens wait, in order. An operation is always answered,
+ *     exactly once.
+ *
+ *   OPENING -> SERVING -> CLOSING (or DELETING) -> gone
+ *      |          |            ^
+ *      +----------+--> FAILED -+
+ *
+ * Memory: an idle partition is this struct and an idle log; producer state exists from the first
+ * idempotent batch on.
+ *
+ * Shard: the owner's.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cluster/cluster.h"
+#include "cluster/metadata.h"
+#include "cluster/settings.h"
+#include "core/err.h"
+#include "core/ids.h"
+#include "core/list.h"
+#include "core/stats.h"
+#include "storage/log.h"
+
+struct shard;
+struct partition;
+struct producer_state;
+
+struct partition_counters {
+    uint64_t produced_batches;
+    uint64_t produced_records;
+    uint64_t produced_bytes;
+    uint64_t duplicate_batches;
+    uint64_t refused_batches;
+    uint64_t fetched_bytes;
+    uint64_t waits;   /* PARTITION_WAIT in flight. */
+    uint64_t backlog; /* Produce operations that wait for room. */
+    uint64_t failed;  /* Fail-stopped partitions. */
+    struct histogram produce_us;
+};
+
+/* What the partitions of one shard share. Must outlive them. */
+struct partition_env {
+    struct shard *s;
+    const struct cluster_settings *settings;
+    const struct log_env *log;
+    struct partition_counters *counters;
+    uint64_t term; /* Group 0's term of this start. */
+};
+
+/* What of a log is committed. The seam where Raft sits: its commit index comes from match indexes
+ * and terms of several voters instead. */
+struct commit_rule {
+    uint16_t voters_count;
+};
+uint64_t commit_rule_index(const struct commit_rule *rule, uint64_t flushed_index);
+
+struct partition_open {
+    const struct partition_env *env;
+    const struct topic *topic; /* Used during the call only. */
+    int32_t partition;
+    void *context;
+    /* ERR_OK, or the reason why the partition is FAILED; it exists and answers either way. From the
+     * loop. */
+    void (*on_opened)(void *context, struct partition *p, enum err e);
+};
+struct partition *partition_open(const struct partition_open *how);
+
+/* Takes the operation over; answers by sending op->msg on. */
+void partition_serve(struct partition *p, struct partition_op *op);
+/* Ends a wait if op is (still) one; op is compared, never looked into. */
+void partition_cancel_wait(struct partition *p, const struct partition_op *op);
+
+/* Ends waits and the backlog with ERR_CANCELLED, lets what is appended commit, closes the log; then
+ * on_closed from the loop, after which p is gone. Once. */
+void partition_close(struct partition *p,
+                     void *context,
+                     void (*on_closed)(void *context, struct partition *p));
+/* Ends everything with ERR_NOT_FOUND and removes the log. Once, and not with partition_close. p is
+ * gone after on_deleted. */
+void partition_delete(struct partition *p,
+                      void *context,
+                      void (*on_deleted)(void *context, struct partition *p, enum err e));
+
+const struct partition_id *partition_id(const struct partition *p);
+const char *partition_name(const struct partition *p); /* "<topic>-<partition>" */
+void partition_offsets(const struct partition *p, struct partition_offsets *ret_offsets);
+uint64_t partition_log_size(const struct partition *p);
+
+/* For the table that holds it. */
+struct list *partition_link(struct partition *p);
+struct partition *partition_of_link(struct list *link);
+
+/* A size metric of its own, kept current; until the partition goes. */
+void partition_publish_size(struct partition *p);
+bool partition_has_size_metric(const struct partition *p);
+
+/* All invariants. */
+void partition_check(const struct partition *p);
+
+/* Answers an operation that no partition serves. */
+void partition_op_finish(struct shard *s, struct partition_op *op, enum err e);

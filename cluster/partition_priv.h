@@ -1,0 +1,80 @@
+/* The inside of a partition, for the files it is split into: partition.c (life, commit),
+ * partition_produce.c, partition_fetch.c.
+ */
+#pragma once
+
+#include "cluster/partition.h"
+#include "core/shard.h"
+
+enum partition_state {
+    PARTITION_OPENING,
+    PARTITION_SERVING,
+    PARTITION_FAILED, /* Its log could not be opened, or a write failed. */
+    PARTITION_CLOSING,
+    PARTITION_DELETING,
+};
+
+/* A metric of one partition. */
+struct partition_size_stat {
+    struct stat stat;
+    uint64_t value;
+    char labels[TOPIC_NAME_SIZE_MAX + 40];
+};
+
+struct partition {
+    const struct partition_env *env;
+    struct partition_id id;
+    char *name;
+    struct topic_settings settings;
+    enum partition_state state;
+    struct log *log; /* NULL when it could not be opened. */
+    struct list link;
+
+    struct commit_rule commit_rule;
+    uint64_t commit_index;
+    int64_t high_watermark;
+    int64_t timestamp_max; /* Over all appended batches; -1 = none. */
+
+    struct producer_state *producers; /* NULL until there is one. */
+    uint64_t producers_expire_us;     /* When to look for expired ones next. */
+
+    struct list early;    /* partition_op: came while opening. */
+    struct list backlog;  /* partition_op: produce that waits for room. */
+    struct list parked;   /* partition_op: done once the high watermark reaches need_offset. */
+    struct list waits;    /* partition_op: PARTITION_WAIT. */
+    uint32_t reads_count; /* Log reads and time queries in flight. */
+
+    struct task task;    /* Ends an open or a life that has no log to wait for. */
+    enum err open_error; /* For the task. */
+    bool is_ending;      /* log_close or log_delete has begun. */
+    struct partition_size_stat *size_stat;
+
+    void *open_context;
+    void (*on_opened)(void *context, struct partition *p, enum err e);
+    void *end_context;
+    void (*on_closed)(void *context, struct partition *p);
+    void (*on_deleted)(void *context, struct partition *p, enum err e);
+};
+
+int32_t partition_leader_epoch(const struct partition *p);
+void partition_finish(struct partition *p, struct partition_op *op, enum err e);
+/* Parks op until the high watermark reaches op->need_offset; at once if it has. */
+void partition_park(struct partition *p, struct partition_op *op);
+/* A parked operation's time has come. */
+void partition_unpark(struct partition *p, struct partition_op *op);
+/* A read ended: a close may be waiting for it. */
+void partition_read_ended(struct partition *p);
+
+/* partition_produce.c */
+void partition_produce(struct partition *p, struct partition_op *op);
+void partition_produce_committed(struct partition *p, struct partition_op *op);
+void partition_drain_backlog(struct partition *p);
+enum err partition_replay(struct partition *p, const struct log_entry *entry);
+
+/* partition_fetch.c */
+void partition_peek(struct partition *p, struct partition_op *op);
+void partition_read(struct partition *p, struct partition_op *op);
+void partition_wait(struct partition *p, struct partition_op *op);
+void partition_find_time(struct partition *p, struct partition_op *op);
+void partition_find_time_run(struct partition *p, struct partition_op *op);
+void partition_term_end(struct partition *p, struct partition_op *op);

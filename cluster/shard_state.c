@@ -1,0 +1,431 @@
+/* What each shard does when shard 0 says so: open its store, apply commands to its image and open
+ * the partitions it owns, remove logs of deleted topics, close everything.
+ *
+ * Streams of commands are applied one after the other, each command whole: a created topic's
+ * partitions are open before the next command is looked at. Removals run beside.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "cluster/broadcast.h"
+#include "cluster/cluster_priv.h"
+#include "cluster/memory.h"
+#include "cluster/placement.h"
+#include "core/assert.h"
+#include "core/logger.h"
+#include "storage/log_purge.h"
+
+enum {
+    OPENS_MAX = 64,    /* Partitions of one shard that recover at the same time. */
+    REMOVALS_MAX = 16, /* Logs of one shard that are removed at the same time. */
+    FLUSHER_IDLE_CHECK_US = 200,
+};
+
+static bool owns(const struct cluster *c, const struct partition_id *id)
+{
+    return placement_shard(id, c->set->shards_count) == c->s->id;
+}
+
+/* ---- metrics ---- */
+
+static void add_stat(
+    struct cluster *c, uint32_t *index, enum stat_kind kind, const char *name, const void *value)
+{
+    assert_cmp(*index, <, CLUSTER_STATS_COUNT);
+    struct stat *st = &c->stats[(*index)++];
+    st->kind = kind;
+    st->name = name;
+    st->labels = c->s->stats_label;
+    st->value = value;
+}
+
+static void add_stats(struct cluster *c)
+{
+    const struct partition_counters *n = &c->counters;
+    uint32_t i = 0;
+    add_stat(c, &i, STAT_COUNTER, "coreflume_produced_batches_total", &n->produced_batches);
+    add_stat(c, &i, STAT_COUNTER, "coreflume_produced_records_total", &n->produced_records);
+    add_stat(c, &i, STAT_COUNTER, "coreflume_produced_bytes_total", &n->produced_bytes);
+    add_stat(c, &i, STAT_COUNTER, "coreflume_duplicate_batches_total", &n->duplicate_batches);
+    add_stat(c, &i, STAT_COUNTER, "coreflume_refused_batches_total", &n->refused_batches);
+    add_stat(c, &i, STAT_COUNTER, "coreflume_fetched_bytes_total", &n->fetched_bytes);
+    add_stat(c, &i, STAT_GAUGE, "coreflume_fetch_waits", &n->waits);
+    add_stat(c, &i, STAT_GAUGE, "coreflume_produce_backlog", &n->backlog);
+    add_stat(c, &i, STAT_COUNTER, "coreflume_failed_partitions_total", &n->failed);
+    add_stat(c, &i, STAT_GAUGE, "coreflume_partitions", &c->partitions_count);
+    add_stat(c, &i, STAT_HISTOGRAM, "coreflume_produce_commit_seconds", &n->produce_us);
+    static const char *const helps[] = {
+        "Batches appended.",
+        "Records appended.",
+        "Bytes of batches appended.",
+        "Batches that an idempotent producer sent again, answered without an append.",
+        "Batches refused with an error.",
+        "Bytes of batches read for clients.",
+        "Fetches waiting for new data.",
+        "Batches waiting for room in their log.",
+        "Partitions that failed: unreadable at start, or stopped by a failed write.",
+        "Partitions open on the shard.",
+        "From the arrival of a batch at its partition until it is committed.",
+    };
+    assert_cmp(i, ==, sizeof(helps) / sizeof(helps[0]));
+    for (uint32_t j = 0; j < i; j++) {
+        c->stats[j].help = helps[j];
+        stats_add(&c->s->stats, &c->stats[j]);
+    }
+}
+
+static void remove_stats(struct cluster *c)
+{
+    for (uint32_t i = 0; i < CLUSTER_STATS_COUNT; i++) {
+        if (c->stats[i].name != NULL) {
+            stats_remove(&c->stats[i]);
+            c->stats[i] = (struct stat){0};
+        }
+    }
+}
+
+/* ---- open ---- */
+
+static void leg_done(struct cluster *c, struct broadcast_leg *leg, enum err e)
+{
+    if (e != ERR_OK) {
+        leg->error = e;
+        leg->failed_count++;
+    }
+    broadcast_leg_done(c->s, leg);
+}
+
+static void on_flush_failed(void *context, enum err e)
+{
+    struct cluster *c = context;
+    c->has_fatal = true;
+    log_error(c->s->log,
+              "flush_failed",
+              "dir=%s error=%s action=\"replace the disk; a failed flush is never retried\"",
+              c->log_env.dir,
+              err_name(e));
+    if (c->settings->on_fatal == NULL) {
+        panic("flush failed: dir=%s error=%s", c->log_env.dir, err_name(e));
+    }
+    c->settings->on_fatal(c->settings->fatal_context, e, "flush failed");
+}
+
+static bool owns_log(void *context, const struct partition_id *log)
+{
+    return owns(context, log);
+}
+
+static void on_store_opened(void *context, enum err e, struct store *st)
+{
+    struct cluster *c = context;
+    struct broadcast_leg *leg = c->leg;
+    c->leg = NULL;
+    if (e == ERR_OK) {
+        c->store = st;
+        e = log_shared_new(c->s, st, &c->settings->log_shared, &c->log_shared);
+    }
+    c->log_env.store = c->store;
+    c->log_env.shared = c->log_shared;
+    leg_done(c, leg, e);
+}
+
+void shard_state_open(struct shard *here, struct broadcast_leg *leg)
+{
+    struct cluster *c = leg->cluster;
+    assert(c->s == NULL);
+    c->s = here;
+    c->metadata = metadata_new(c->settings, here->hash_seed, c->set->shards_count);
+    partition_table_init(&c->partitions, here->hash_seed);
+    c->partition_env = (struct partition_env){
+        .s = here,
+        .settings = c->settings,
+        .log = &c->log_env,
+        .counters = &c->counters,
+    };
+    add_stats(c);
+
+    enum err e = flusher_new(here, c->settings->is_flush_shared, c, on_flush_failed, &c->flusher);
+    if (e != ERR_OK) {
+        leg_done(c, leg, e);
+        return;
+    }
+    c->log_env = (struct log_env){
+        .s = here,
+        .dir = c->settings->data_dirs[0],
+        .flusher = c->flusher,
+    };
+    c->leg = leg;
+    const struct store_open open = {
+        .dir = c->log_env.dir,
+        .flusher = c->flusher,
+        .context = c,
+        .owns = owns_log,
+        .on_opened = on_store_opened,
+    };
+    e = store_open_begin(here, &open);
+    if (e != ERR_OK) {
+        c->leg = NULL;
+        leg_done(c, leg, e);
+    }
+}
+
+/* ---- apply ---- */
+
+static void apply_run(struct cluster *c);
+
+static void on_partition_opened(void *context, struct partition *p, enum err e)
+{
+    struct cluster *c = context;
+    struct broadcast_leg *leg = c->opener;
+    (void)p;
+    assert(leg != NULL);
+    assert_cmp(leg->in_flight_count, >, 0);
+    leg->in_flight_count--;
+    if (e != ERR_OK) {
+        leg->error = e;
+        leg->failed_count++;
+    }
+    apply_run(c);
+}
+
+static void open_partition(struct cluster *c, const struct topic *t, int32_t partition)
+{
+    struct partition *p = partition_open(&(struct partition_open){
+        .env = &c->partition_env,
+        .topic = t,
+        .partition = partition,
+        .context = c,
+        .on_opened = on_partition_opened,
+    });
+    partition_table_insert(&c->partitions, p);
+    c->partitions_count = c->partitions.count;
+    if (c->partition_stats_count < c->settings->partition_stats_max) {
+        c->partition_stats_count++;
+        partition_publish_size(p);
+    }
+}
+
+/* True once all partitions of the topic that the leg is at are open. */
+static bool open_more(struct cluster *c, struct broadcast_leg *leg)
+{
+    const struct topic *t = metadata_topic_by_id(c->metadata, &leg->topic_id);
+    while (leg->next_partition < leg->partitions_count && leg->in_flight_count < OPENS_MAX) {
+        const struct partition_id id = {
+            .topic_id = leg->topic_id,
+            .partition = leg->next_partition++,
+        };
+        if (owns(c, &id)) {
+            leg->in_flight_count++;
+            open_partition(c, t, id.partition);
+        }
+    }
+    return leg->in_flight_count == 0;
+}
+
+/* Shard 0 has applied the same command to its engine before it told us: nothing can be wrong with
+ * it but our own bug. */
+static void apply_command(struct cluster *c, struct broadcast_leg *leg, struct slice bytes)
+{
+    struct command command;
+    enum err e = command_decode(bytes, &command);
+    assert_cmp(e, ==, ERR_OK);
+    const struct topic *t;
+    switch (command.kind) {
+    case COMMAND_TOPIC_CREATED:
+        e = metadata_add_topic(c->metadata, &command.topic_created, &t);
+        assert_cmp(e, ==, ERR_OK);
+        leg->topic_id = t->id;
+        leg->next_partition = 0;
+        leg->partitions_count = t->partitions_count;
+        return;
+    case COMMAND_TOPIC_DELETED:
+        /* The name goes at once; the logs go when shard 0 orders it. */
+        (void)metadata_remove_topic(c->metadata, &command.topic_deleted.id);
+        return;
+    case COMMAND_FEATURE_LEVEL:
+    case COMMAND_NODE_REGISTERED:
+    case COMMAND_TOPIC_PURGED:
+    case COMMAND_PRODUCER_IDS:
+        return; /* Shard 0's own business. */
+    }
+    assert(false && "no such command");
+}
+
+/* Goes as far as it can with the streams that have arrived. */
+static void apply_run(struct cluster *c)
+{
+    while (!list_is_empty(&c->applying)) {
+        struct broadcast_leg *leg = container_of(c->applying.next, struct broadcast_leg, link);
+        c->opener = leg;
+        if (!open_more(c, leg)) {
+            return; /* on_partition_opened goes on. */
+        }
+        struct slice command;
+        enum err e = command_stream_next(&leg->stream, &command);
+        if (e == ERR_OK) {
+            apply_command(c, leg, command);
+            continue;
+        }
+        assert_cmp(e, ==, ERR_EOF);
+        c->opener = NULL;
+        list_remove(&leg->link);
+        broadcast_leg_done(c->s, leg);
+    }
+}
+
+void shard_state_apply(struct shard *here, struct broadcast_leg *leg)
+{
+    struct cluster *c = leg->cluster;
+    assert(c->s == here);
+    c->partition_env.term = leg->order->term;
+    metadata_set_leader_epoch(c->metadata, (int32_t)leg->order->term);
+    leg->stream = rbuf_over(leg->bytes.data, leg->bytes.size);
+    list_push_back(&c->applying, &leg->link);
+    if (c->opener == NULL) {
+        apply_run(c);
+    }
+}
+
+/* ---- remove ---- */
+
+static void remove_more(struct cluster *c, struct broadcast_leg *leg);
+
+static void removal_ended(struct cluster *c, struct broadcast_leg *leg, enum err e)
+{
+    if (e != ERR_OK) {
+        leg->error = e;
+        leg->failed_count++;
+    }
+    assert_cmp(leg->in_flight_count, >, 0);
+    leg->in_flight_count--;
+    remove_more(c, leg);
+}
+
+static void on_partition_deleted(void *context, struct partition *p, enum err e)
+{
+    struct broadcast_leg *leg = context;
+    struct cluster *c = leg->cluster;
+    if (partition_has_size_metric(p)) {
+        c->partition_stats_count--;
+    }
+    partition_table_remove(&c->partitions, p);
+    c->partitions_count = c->partitions.count;
+    removal_ended(c, leg, e);
+}
+
+static void on_purged(void *context, enum err e)
+{
+    struct broadcast_leg *leg = context;
+    removal_ended(leg->cluster, leg, e);
+}
+
+/* Removes the logs of a topic: those that are open, and what a crash left of others. */
+static void remove_more(struct cluster *c, struct broadcast_leg *leg)
+{
+    while (leg->next_partition < leg->partitions_count && leg->in_flight_count < REMOVALS_MAX) {
+        const struct partition_id id = {
+            .topic_id = leg->topic_id,
+            .partition = leg->next_partition++,
+        };
+        if (!owns(c, &id)) {
+            continue;
+        }
+        leg->in_flight_count++;
+        struct partition *p = partition_table_find(&c->partitions, &id);
+        if (p != NULL) {
+            partition_delete(p, leg, on_partition_deleted);
+        } else {
+            log_purge_begin(&c->log_env, &id, leg, on_purged);
+        }
+    }
+    if (leg->in_flight_count == 0) {
+        broadcast_leg_done(c->s, leg);
+    }
+}
+
+void shard_state_remove(struct shard *here, struct broadcast_leg *leg)
+{
+    struct cluster *c = leg->cluster;
+    assert(c->s == here);
+    leg->topic_id = leg->order->topic_id;
+    leg->next_partition = 0;
+    leg->partitions_count = leg->order->partitions_count;
+    remove_more(c, leg);
+}
+
+/* ---- close ---- */
+
+static void on_partition_closed(void *context, struct partition *p)
+{
+    struct cluster *c = context;
+    partition_table_remove(&c->partitions, p);
+    c->partitions_count = c->partitions.count;
+    c->closing_count--;
+    if (c->closing_count == 0) {
+        struct broadcast_leg *leg = c->leg;
+        c->leg = NULL;
+        broadcast_leg_done(c->s, leg);
+    }
+}
+
+static void close_partition(void *context, struct partition *p)
+{
+    struct cluster *c = context;
+    c->closing_count++;
+    partition_close(p, c, on_partition_closed);
+}
+
+void shard_state_close_partitions(struct shard *here, struct broadcast_leg *leg)
+{
+    struct cluster *c = leg->cluster;
+    assert(c->s == here);
+    assert(list_is_empty(&c->applying));
+    c->is_stopping = true;
+    if (c->partitions.count == 0) {
+        broadcast_leg_done(here, leg);
+        return;
+    }
+    c->leg = leg;
+    partition_table_each(&c->partitions, c, close_partition);
+}
+
+static void free_store(struct cluster *c)
+{
+    log_shared_free(c->log_shared);
+    c->log_shared = NULL;
+    if (c->store != NULL) {
+        store_free(c->store);
+        c->store = NULL;
+    }
+    if (c->flusher != NULL) {
+        flusher_free(c->flusher);
+        c->flusher = NULL;
+    }
+    remove_stats(c);
+    metadata_free(c->metadata);
+    c->metadata = NULL;
+}
+
+/* The store may have put values that nobody waits for: the round that takes them still runs. After
+ * a failed flush, operations that the flusher gave up on still have to come home. */
+static void try_free_store(struct timer *t)
+{
+    struct cluster *c = container_of(t, struct cluster, close_timer);
+    if (c->flusher != NULL && !flusher_is_idle(c->flusher)) {
+        shard_timer_arm(c->s, t, FLUSHER_IDLE_CHECK_US);
+        return;
+    }
+    struct broadcast_leg *leg = c->leg;
+    c->leg = NULL;
+    free_store(c);
+    broadcast_leg_done(c->s, leg);
+}
+
+void shard_state_close_store(struct shard *here, struct broadcast_leg *leg)
+{
+    struct cluster *c = leg->cluster;
+    assert(c->s == here);
+    c->leg = leg;
+    timer_init(&c->close_timer, try_free_store);
+    shard_timer_arm(here, &c->close_timer, 0);
+}

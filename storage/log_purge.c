@@ -1,0 +1,199 @@
+/* Files first, then the directory and its name, then the store: as long as the store knows the log,
+ * nothing is lost by starting again.
+ *
+ *   START -> WAIT_UNLINK ... -> WAIT_RMDIR -> WAIT_SYNC -> WAIT_STORE -> DONE
+ */
+#include "storage/log_purge.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/assert.h"
+#include "core/shard.h"
+#include "storage/log.h"
+#include "storage/store.h"
+
+enum {
+    PURGE_PATH_SIZE = 4096,
+};
+
+enum purge_state {
+    PURGE_START,
+    PURGE_WAIT_UNLINK,
+    PURGE_WAIT_RMDIR,
+    PURGE_WAIT_SYNC,
+    PURGE_WAIT_STORE,
+    PURGE_DONE,
+};
+
+struct purge {
+    const struct log_env *env;
+    struct partition_id id;
+    enum purge_state state;
+    enum err result;
+    struct io_op op;
+    struct task task;
+    struct store_wait wait;
+    char **names; /* Files still there; the last goes first. */
+    size_t names_count;
+    bool is_out_of_memory;
+    char dir[PURGE_PATH_SIZE];
+    char path[PURGE_PATH_SIZE + 256];
+    void *context;
+    void (*on_purged)(void *context, enum err e);
+};
+
+static void take_name(void *context, const char *name)
+{
+    struct purge *p = context;
+    char **names = reallocarray(p->names, p->names_count + 1, sizeof(*names));
+    if (names == NULL) {
+        p->is_out_of_memory = true;
+        return;
+    }
+    p->names = names;
+    p->names[p->names_count] = strdup(name);
+    if (p->names[p->names_count] == NULL) {
+        p->is_out_of_memory = true;
+        return;
+    }
+    p->names_count++;
+}
+
+static void finish(struct purge *p)
+{
+    for (size_t i = 0; i < p->names_count; i++) {
+        free(p->names[i]);
+    }
+    free(p->names);
+    void (*on_purged)(void *context, enum err e) = p->on_purged;
+    void *context = p->context;
+    enum err e = p->result;
+    free(p);
+    on_purged(context, e);
+}
+
+static void run(struct purge *p);
+
+static void on_io_done(struct io_op *op)
+{
+    struct purge *p = container_of(op, struct purge, op);
+    if (op->result != ERR_OK && op->result != ERR_NOT_FOUND) {
+        p->result = op->result;
+    }
+    run(p);
+}
+
+static void on_durable(struct store_wait *w)
+{
+    run(container_of(w, struct purge, wait));
+}
+
+static void submit(struct purge *p, enum io_kind kind, const char *path, enum purge_state next)
+{
+    p->op = (struct io_op){
+        .kind = kind,
+        .path = path,
+        .open_flags = next == PURGE_WAIT_RMDIR ? IO_OPEN_DIRECTORY : 0,
+        .on_done = on_io_done,
+    };
+    p->state = next;
+    io_submit(&p->env->s->io, &p->op);
+}
+
+static void unlink_next(struct purge *p)
+{
+    if (p->names_count == 0) {
+        submit(p, IO_UNLINK, p->dir, PURGE_WAIT_RMDIR);
+        return;
+    }
+    char *name = p->names[--p->names_count];
+    (void)snprintf(p->path, sizeof(p->path), "%s/%s", p->dir, name);
+    free(name);
+    submit(p, IO_UNLINK, p->path, PURGE_WAIT_UNLINK);
+}
+
+static void start(struct purge *p)
+{
+    enum err e = io_list_dir(&p->env->s->io, p->dir, p, take_name);
+    if (e != ERR_OK && e != ERR_NOT_FOUND) {
+        p->result = e;
+    } else if (p->is_out_of_memory) {
+        p->result = ERR_BUSY;
+    }
+    if (p->result != ERR_OK) {
+        finish(p);
+    } else {
+        unlink_next(p);
+    }
+}
+
+static void forget_values(struct purge *p)
+{
+    p->result = store_delete_log(p->env->store, &p->id);
+    p->state = PURGE_WAIT_STORE;
+    if (p->result != ERR_OK) {
+        finish(p);
+        return;
+    }
+    p->wait.on_durable = on_durable;
+    store_wait_durable(p->env->store, &p->wait);
+}
+
+static void run(struct purge *p)
+{
+    if (p->result != ERR_OK) {
+        finish(p);
+        return;
+    }
+    switch (p->state) {
+    case PURGE_START:
+        start(p);
+        return;
+    case PURGE_WAIT_UNLINK:
+        unlink_next(p);
+        return;
+    case PURGE_WAIT_RMDIR:
+        (void)snprintf(p->path, sizeof(p->path), "%s/logs", p->env->dir);
+        submit(p, IO_FSYNC_DIR, p->path, PURGE_WAIT_SYNC);
+        return;
+    case PURGE_WAIT_SYNC:
+        forget_values(p);
+        return;
+    case PURGE_WAIT_STORE:
+        p->state = PURGE_DONE;
+        finish(p);
+        return;
+    case PURGE_DONE:
+        break;
+    }
+    assert(false && "a finished purge does not run");
+}
+
+static void run_task(struct task *t)
+{
+    run(container_of(t, struct purge, task));
+}
+
+void log_purge_begin(const struct log_env *env,
+                     const struct partition_id *id,
+                     void *context,
+                     void (*on_purged)(void *context, enum err e))
+{
+    struct purge *p = calloc(1, sizeof(*p));
+    if (p == NULL) {
+        panic("out of memory: cannot remove a log");
+    }
+    p->env = env;
+    p->id = *id;
+    p->context = context;
+    p->on_purged = on_purged;
+    char topic[UUID_TEXT_SIZE];
+    uuid_format(&id->topic_id, topic);
+    (void)snprintf(p->dir, sizeof(p->dir), "%s/logs/%s-%" PRId32, env->dir, topic, id->partition);
+    list_init(&p->wait.link);
+    task_init(&p->task, "log_purge", run_task);
+    shard_post(env->s, &p->task);
+}
