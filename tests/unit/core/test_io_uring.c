@@ -6,10 +6,18 @@
 #include <criterion/new/assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/buf.h"
@@ -425,5 +433,102 @@ Test(io_uring, tmpfs_is_not_direct_capable)
     }
     cr_assert(not(info.is_direct_capable));
     cr_assert(not(info.is_flush_shared));
+    rig_done(&r);
+}
+
+/* Refuses one system call in this process; each test has one of its own. */
+static bool refuse_system_call(uint32_t number, uint32_t error)
+{
+    struct sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    struct sock_fprog program = {
+        .len = sizeof(filter) / sizeof(filter[0]),
+        .filter = filter,
+    };
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+struct refusal_row {
+    uint32_t error;
+    enum err e;
+    const char *hint;
+};
+
+Test(io_uring, refusals_name_the_fix)
+{
+    const struct refusal_row rows[] = {
+        {EPERM, ERR_UNSUPPORTED, "seccomp"},
+        {ENOSYS, ERR_UNSUPPORTED, "seccomp"},
+        {EINVAL, ERR_UNSUPPORTED, "Linux 6.1"},
+        {EMFILE, ERR_BUSY, "ulimit -n"},
+        {ENOMEM, ERR_BUSY, "ulimit -l"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        pid_t pid = fork(); /* A filter stays for good. */
+        cr_assert(ne(int, pid, -1));
+        if (pid == 0) {
+            char why[IO_URING_WHY_SIZE] = "";
+            struct io_backend *b = NULL;
+            if (!refuse_system_call(SYS_io_uring_setup, rows[i].error)) {
+                _exit(2);
+            }
+            enum err e = io_uring_backend_new(&b, why);
+            _exit(e == rows[i].e && b == NULL && strstr(why, rows[i].hint) != NULL ? 0 : 1);
+        }
+        int status = 0;
+        cr_assert(eq(int, waitpid(pid, &status, 0), pid));
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 2) {
+            cr_skip_test("SKIPPED, NOTHING WAS TESTED: no seccomp filters here");
+        }
+        cr_assert(eq(int, status, 0), "errno %u", rows[i].error);
+    }
+}
+
+/* Without the privilege, the limit counts. */
+Test(io_uring, memlock_is_checked_against_the_limit)
+{
+    char why[IO_URING_WHY_SIZE] = "";
+    struct rlimit limit = {.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
+    cr_assert(eq(int, setrlimit(RLIMIT_MEMLOCK, &limit), 0));
+    cr_assert(eq(long, syscall(SYS_capset, &header, none), 0));
+    cr_assert(eq(int, io_uring_check_memlock(1 << 20, why, sizeof(why)), ERR_OK));
+    cr_assert(eq(int, io_uring_check_memlock((1 << 20) + 1, why, sizeof(why)), ERR_NO_SPACE));
+    cr_assert(ne(ptr, strstr(why, "ulimit -l"), NULL), "%s", why);
+}
+
+Test(io_uring, accept_and_connect)
+{
+    struct rig r;
+    rig_init(&r);
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    (void)snprintf(address.sun_path, sizeof(address.sun_path), "%s", r.path);
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert(eq(int, bind(listener, (struct sockaddr *)&address, sizeof(address)), 0));
+    cr_assert(eq(int, listen(listener, 1), 0));
+    struct io_op accepted = {.kind = IO_ACCEPT, .fd = listener, .on_done = on_done};
+    io_submit(&r.io, &accepted);
+    struct io_op connected = {
+        .kind = IO_CONNECT, .fd = client, .buf = &address, .size = sizeof(address)};
+    cr_assert(eq(int, rig_call(&r, connected).result, ERR_OK));
+    rig_run_until(&r, 0);
+    cr_assert(eq(int, accepted.result, ERR_OK));
+    struct io_op sent = {.kind = IO_SEND, .fd = client, .buf = "hi", .size = 2};
+    cr_assert(eq(int, rig_call(&r, sent).result, ERR_OK));
+    char text[3] = "";
+    struct io_op received = {
+        .kind = IO_RECV, .fd = accepted.result_fd, .buf = text, .size = 2, .flags = IO_FLAG_ALL};
+    cr_assert(eq(int, rig_call(&r, received).result, ERR_OK));
+    cr_assert(eq(str, text, "hi"));
+    (void)close(client);
+    (void)close(listener);
+    rig_close(&r, accepted.result_fd);
     rig_done(&r);
 }
