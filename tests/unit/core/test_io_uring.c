@@ -29,7 +29,7 @@ struct rig {
     struct io_backend *backend;
     struct io io;
     char dir[64];
-    char path[128];
+    char path[100];
 };
 
 static void rig_init(struct rig *r)
