@@ -148,7 +148,7 @@
     X(SHARE_SESSION_LIMIT_REACHED, 133, RETRIABLE)
 
 enum kafka_error {
-#define KAFKA_ERROR_ENUM(name, code, reaction) KAFKA_##name = code,
+#define KAFKA_ERROR_ENUM(name, code, reaction) KAFKA_##name = (code),
     KAFKA_ERROR_TABLE(KAFKA_ERROR_ENUM)
 #undef KAFKA_ERROR_ENUM
 };

@@ -586,7 +586,7 @@ def read_item(field, target):
 def emit_read_array(out, api, field):
     name = field.name
     size = min(item_size_min(api, field, flexible) for flexible in flexibilities(api, field))
-    out(f"static_assert(sizeof(*ret->{name}) <= {size} * WIRE_EXPANSION_MAX, "
+    out(f"static_assert(sizeof(*ret->{name}) <= (size_t){size} * WIRE_EXPANSION_MAX, "
         '"memory bound");')
     out(f"const struct wire_array {name} =",
         f"    wire_read_array(r, {nullable_here(field, field.versions, 'r')}, "
