@@ -421,7 +421,9 @@ struct partition *partition_open(const struct partition_open *how)
         .callbacks = &log_callbacks,
         .context = p,
     };
-    open.options.segment_size_max = p->settings.segment_size_max;
+    if (p->settings.segment_size_max < open.options.segment_size_max) {
+        open.options.segment_size_max = p->settings.segment_size_max;
+    }
     task_init(&p->task, "partition", run_without_log);
     p->open_error = log_open(&open, &p->log);
     if (p->open_error != ERR_OK) {

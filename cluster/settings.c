@@ -15,4 +15,5 @@ void cluster_settings_init(struct cluster_settings *settings)
         .log_shared = LOG_SHARED_OPTIONS_DEFAULT,
         .partition_stats_max = 256,
     };
+    settings->log.segment_size_max = UINT64_MAX;
 }
