@@ -72,3 +72,18 @@ int thread_cpus(int *ret_cpus, int max)
     }
     return count;
 }
+
+enum err thread_barrier_init(struct thread_barrier *b, unsigned count)
+{
+    return pthread_barrier_init(&b->handle, NULL, count) == 0 ? ERR_OK : ERR_BUSY;
+}
+
+void thread_barrier_done(struct thread_barrier *b)
+{
+    (void)pthread_barrier_destroy(&b->handle);
+}
+
+void thread_barrier_wait(struct thread_barrier *b)
+{
+    (void)pthread_barrier_wait(&b->handle);
+}

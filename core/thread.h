@@ -28,3 +28,14 @@ void thread_join(struct thread *t);
 
 /* The cpus this process may use, ascending, at most max. Returns how many. */
 int thread_cpus(int *ret_cpus, int max);
+
+/* A place where count threads wait for each other. What they wrote before it is seen by all behind
+ * it. */
+struct thread_barrier {
+    pthread_barrier_t handle;
+};
+
+/* count > 0. ERR_BUSY: the system has no room for another. */
+enum err thread_barrier_init(struct thread_barrier *b, unsigned count);
+void thread_barrier_done(struct thread_barrier *b);
+void thread_barrier_wait(struct thread_barrier *b);

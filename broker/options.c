@@ -1,0 +1,175 @@
+#include "broker/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/topic_configs.h"
+#include "core/list.h"
+
+enum {
+    WORDS_SIZE = 128,
+    DOC_SIZE = 128,
+};
+
+/* clang-format off */
+static const struct config_option own_options[] = {
+    {OPTION_ADVERTISED_LISTENERS, CONFIG_LIST, "", 0, 0, NULL, NULL, "NAME://HOST:PORT that clients are told for each listener; without it the listener's own address, or the host's name where that is a wildcard.", false},
+    {OPTION_AUTO_CREATE, CONFIG_BOOL, "true", 0, 0, NULL, NULL, "Topics are created when a client asks for their metadata and allows it.", false},
+    {OPTION_RACK, CONFIG_STRING, "", 0, 0, NULL, NULL, "Where the node stands, as clients are told.", false},
+    {OPTION_CONNECTIONS_IDLE, CONFIG_DURATION_MS, "600000", 0, 0, NULL, NULL, "A connection without a request for so long is closed; 0 = never.", false},
+    {OPTION_ADMIN_LISTENER, CONFIG_STRING, "127.0.0.1:9644", 0, 0, NULL, NULL, "HOST:PORT of the admin HTTP server; empty = none.", false},
+    {OPTION_CONN_FRAMES_MAX, CONFIG_SIZE, "33554432", 4096, INT64_MAX, NULL, NULL, "Memory for requests in flight per connection; one request is always let in.", false},
+    {OPTION_CONN_REQUESTS_MAX, CONFIG_INT, "64", 1, 65536, NULL, "requests", "Requests in flight per connection; further ones are not read.", false},
+    {OPTION_CORES, CONFIG_STRING, "all", 0, 0, NULL, NULL, "CPUs to run on, one shard each: numbers and ranges (0-3,6), or all that the process may use.", false},
+    {OPTION_LOG_LEVEL, CONFIG_ENUM, "info", 0, 0, "debug|info|warn|error", NULL, "Less important lines are not logged.", false},
+    {OPTION_MEMORY, CONFIG_SIZE, "0", 0, 0, NULL, NULL, "Memory for buffers over all cores, rounded down to a power of two per core; 0 = 256 MiB per core, but at most a quarter of the machine's.", false},
+    {OPTION_MEMORY_LOCK, CONFIG_BOOL, "true", 0, 0, NULL, NULL, "Buffers are registered with the kernel, which needs locked memory and makes I/O cheaper.", false},
+    {OPTION_PRODUCERS_MAX, CONFIG_INT, "10000", 1, INT32_MAX, NULL, "producers", "Idempotent producers remembered per partition; the least recently heard of goes first.", false},
+    {OPTION_PARTITIONS_MAX, CONFIG_INT, "100000", 1, INT32_MAX, NULL, "partitions", "Partitions of all topics together; creating more is refused.", false},
+    {OPTION_STALL, CONFIG_INT, "500", 0, 60000000, NULL, "microseconds", "A shard that does one thing for longer logs what it was; 0 = never.", false},
+    {OPTION_TOPIC_PARTITIONS_MAX, CONFIG_INT, "10000", 1, 1000000, NULL, "partitions", "Partitions of one topic; creating more is refused.", false},
+    {OPTION_TOPICS_MAX, CONFIG_INT, "100000", 1, INT32_MAX, NULL, "topics", "Creating more is refused.", false},
+    {OPTION_REPLICATION_DEFAULT, CONFIG_INT, "1", 1, 1, NULL, "replicas", "For topics created without a number of their own; there is one node so far.", false},
+    {OPTION_DELETE_ENABLED, CONFIG_BOOL, "true", 0, 0, NULL, NULL, "Clients may delete topics.", false},
+    {OPTION_FETCH_MAX, CONFIG_SIZE, "57671680", 1024, INT32_MAX, NULL, NULL, "Bytes of records in one answer, but for a single larger batch.", false},
+    {OPTION_PROTOCOL_MAP, CONFIG_LIST, "PLAINTEXT:PLAINTEXT", 0, 0, NULL, NULL, "NAME:PROTOCOL for each listener name; PLAINTEXT is the only protocol so far.", false},
+    {OPTION_LISTENERS, CONFIG_LIST, "PLAINTEXT://127.0.0.1:9092", 0, 0, NULL, NULL, "NAME://HOST:PORT where clients are served; no host = all addresses, port 0 = any free one.", false},
+    {OPTION_DATA_DIRS, CONFIG_LIST, "data", 0, 0, NULL, NULL, "Where the data lie; one directory so far.", false},
+    {OPTION_CONNECTIONS_MAX, CONFIG_INT, "100000", 1, INT32_MAX, NULL, "connections", "Further connections are closed at once; each core takes an equal share.", false},
+    {OPTION_NODE_ID, CONFIG_INT, "1", 0, INT32_MAX, NULL, NULL, "The node's number in the cluster; data of another node are refused.", false},
+    {OPTION_PARTITIONS_DEFAULT, CONFIG_INT, "1", 1, 1000000, NULL, "partitions", "For topics created without a number of their own.", false},
+    {OPTION_PRODUCER_EXPIRATION, CONFIG_DURATION_MS, "86400000", 1, INT32_MAX, NULL, NULL, "An idempotent producer that did not write for so long is forgotten.", false},
+    {OPTION_REQUEST_SIZE_MAX, CONFIG_SIZE, "104857600", 1024, INT32_MAX, NULL, NULL, "A larger request closes its connection; at most half of a core's memory.", false},
+};
+/* clang-format on */
+
+enum {
+    OWN_OPTIONS_COUNT = sizeof(own_options) / sizeof(own_options[0]),
+};
+
+/* The table and the text that its rows point at. */
+struct options {
+    struct config_table table;
+    struct config_option *rows;
+    char (*words)[WORDS_SIZE];
+    char (*docs)[DOC_SIZE];
+};
+
+static bool has_suffix(const char *text, const char *suffix)
+{
+    const size_t text_size = strlen(text);
+    const size_t suffix_size = strlen(suffix);
+    return text_size >= suffix_size && strcmp(text + text_size - suffix_size, suffix) == 0;
+}
+
+static enum config_type type_of_number(const struct topic_config *c)
+{
+    if (has_suffix(c->name, ".bytes")) {
+        return CONFIG_SIZE;
+    }
+    return has_suffix(c->name, ".ms") ? CONFIG_DURATION_MS : CONFIG_INT;
+}
+
+/* DOUBLE and LIST have no type of their own here: their text is checked as the topic's would be
+ * (settings.c). */
+static enum config_type type_of(const struct topic_config *c)
+{
+    switch (c->type) {
+    case TOPIC_CONFIG_BOOLEAN:
+        return CONFIG_BOOL;
+    case TOPIC_CONFIG_INT:
+    case TOPIC_CONFIG_LONG:
+        return type_of_number(c);
+    case TOPIC_CONFIG_STRING:
+        return c->choices != NULL ? CONFIG_ENUM : CONFIG_STRING;
+    case TOPIC_CONFIG_LIST:
+    case TOPIC_CONFIG_DOUBLE:
+        break;
+    }
+    return CONFIG_STRING;
+}
+
+static const char *effect_text(enum topic_config_effect effect)
+{
+    switch (effect) {
+    case TOPIC_CONFIG_HONOURED:
+        return "";
+    case TOPIC_CONFIG_PENDING:
+        return " Stored; takes no effect yet.";
+    case TOPIC_CONFIG_POINTLESS:
+        break;
+    }
+    return " Stored; there is nothing here that it could change.";
+}
+
+static void fill_synonym(struct options *o, size_t row, const struct topic_config *c)
+{
+    char *words = o->words[row];
+    char *doc = o->docs[row];
+    (void)snprintf(words, WORDS_SIZE, "%s", c->choices != NULL ? c->choices : "");
+    for (char *p = words; *p != '\0'; p++) {
+        if (*p == ',') {
+            *p = '|';
+        }
+    }
+    (void)snprintf(
+        doc, DOC_SIZE, "For topics without a %s of their own.%s", c->name, effect_text(c->effect));
+    const enum config_type type = type_of(c);
+    o->rows[row] = (struct config_option){
+        .name = c->broker_name,
+        .type = type,
+        .fallback = c->default_value,
+        .min = c->min,
+        .max = c->max,
+        .words = type == CONFIG_ENUM ? words : NULL,
+        .doc = doc,
+    };
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct config_option *left = a;
+    const struct config_option *right = b;
+    return strcmp(left->name, right->name);
+}
+
+enum err options_new(struct config_table **ret_table)
+{
+    const size_t count_max = OWN_OPTIONS_COUNT + topic_configs_count();
+    struct options *o = calloc(1, sizeof(*o));
+    if (o == NULL) {
+        return ERR_BUSY;
+    }
+    o->rows = calloc(count_max, sizeof(*o->rows));
+    o->words = calloc(count_max, sizeof(*o->words));
+    o->docs = calloc(count_max, sizeof(*o->docs));
+    if (o->rows == NULL || o->words == NULL || o->docs == NULL) {
+        options_free(&o->table);
+        return ERR_BUSY;
+    }
+    memcpy(o->rows, own_options, sizeof(own_options));
+    size_t count = OWN_OPTIONS_COUNT;
+    for (uint32_t i = 0; i < topic_configs_count(); i++) {
+        const struct topic_config *c = topic_config_at(i);
+        if (c->broker_name != NULL) {
+            fill_synonym(o, count++, c);
+        }
+    }
+    qsort(o->rows, count, sizeof(*o->rows), by_name);
+    o->table = (struct config_table){.options = o->rows, .count = count};
+    *ret_table = &o->table;
+    return ERR_OK;
+}
+
+void options_free(struct config_table *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    struct options *o = container_of(t, struct options, table);
+    free(o->rows);
+    free(o->words);
+    free(o->docs);
+    free(o);
+}

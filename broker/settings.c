@@ -1,0 +1,367 @@
+#include "broker/settings.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "broker/options.h"
+#include "cluster/topic_configs.h"
+#include "core/assert.h"
+#include "core/config.h"
+
+enum {
+    LISTENER_TEXT_SIZE = LISTENER_NAME_SIZE + NET_HOST_SIZE + 16,
+    CONNECTIONS_DEFAULT = 100000,
+};
+
+void settings_init(struct broker_settings *settings)
+{
+    *settings = (struct broker_settings){
+        .kafka_limits =
+            {
+                .frame_size_max = 104857600,
+                .requests_max = 64,
+                .conns_max = CONNECTIONS_DEFAULT,
+                .idle_timeout_us = UINT64_C(600000) * 1000,
+                .frames_size_max = 32 << 20,
+            },
+        .is_auto_create = true,
+        .is_delete_enabled = true,
+        .fetch_size_max = 57671680,
+    };
+    cluster_settings_init(&settings->cluster);
+    settings->cluster.node_id = 1;
+}
+
+/* ---- listeners ---- */
+
+static bool is_wildcard(const char *host)
+{
+    return strcmp(host, "0.0.0.0") == 0 || strcmp(host, "::") == 0;
+}
+
+/* "NAME://HOST:PORT"; without a host, all addresses. */
+static bool
+parse_listener(const char *text, char ret_name[LISTENER_NAME_SIZE], struct net_address *ret_address)
+{
+    const char *separator = strstr(text, "://");
+    const size_t name_size = separator == NULL ? 0 : (size_t)(separator - text);
+    if (name_size == 0 || name_size >= LISTENER_NAME_SIZE) {
+        return false;
+    }
+    const char *address = separator + strlen("://");
+    char with_host[LISTENER_TEXT_SIZE];
+    (void)snprintf(
+        with_host, sizeof(with_host), "%s%s", address[0] == ':' ? "0.0.0.0" : "", address);
+    if (net_address_parse(with_host, ret_address) != ERR_OK) {
+        return false;
+    }
+    memcpy(ret_name, text, name_size);
+    ret_name[name_size] = '\0';
+    return true;
+}
+
+static struct listener_settings *find_listener(struct broker_settings *settings, const char *name)
+{
+    for (uint32_t i = 0; i < settings->listeners_count; i++) {
+        if (strcmp(settings->listeners[i].name, name) == 0) {
+            return &settings->listeners[i];
+        }
+    }
+    return NULL;
+}
+
+/* What clients are told if the configuration does not say. A wildcard is no address to connect to:
+ * the machine's name stands for it, as in Kafka. */
+static void advertise_by_itself(struct listener_settings *l)
+{
+    l->advertised = l->bind;
+    if (!is_wildcard(l->bind.host)) {
+        return;
+    }
+    if (gethostname(l->advertised.host, sizeof(l->advertised.host)) != 0) {
+        (void)snprintf(l->advertised.host, sizeof(l->advertised.host), "localhost");
+    }
+    l->advertised.host[sizeof(l->advertised.host) - 1] = '\0';
+}
+
+static enum err read_listeners(struct broker_settings *settings,
+                               const struct config *config,
+                               char why[SETTINGS_WHY_SIZE])
+{
+    const char *origin = config_origin(config, OPTION_LISTENERS);
+    const size_t count = config_list_count(config, OPTION_LISTENERS);
+    if (count == 0 || count > LISTENERS_MAX) {
+        (void)snprintf(why,
+                       SETTINGS_WHY_SIZE,
+                       "%s: " OPTION_LISTENERS " takes 1 to %d listeners",
+                       origin,
+                       LISTENERS_MAX);
+        return ERR_CONFIG_INVALID;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct listener_settings *l = &settings->listeners[i];
+        char text[LISTENER_TEXT_SIZE];
+        (void)config_list_item(config, OPTION_LISTENERS, i, text, sizeof(text));
+        if (!parse_listener(text, l->name, &l->bind)) {
+            (void)snprintf(why,
+                           SETTINGS_WHY_SIZE,
+                           "%s: listener '%s' is not of the form NAME://HOST:PORT",
+                           origin,
+                           text);
+            return ERR_CONFIG_INVALID;
+        }
+        if (find_listener(settings, l->name) != NULL) {
+            (void)snprintf(
+                why, SETTINGS_WHY_SIZE, "%s: listener name '%s' is used twice", origin, l->name);
+            return ERR_CONFIG_INVALID;
+        }
+        advertise_by_itself(l);
+        settings->listeners_count++;
+    }
+    return ERR_OK;
+}
+
+static enum err read_advertised(struct broker_settings *settings,
+                                const struct config *config,
+                                char why[SETTINGS_WHY_SIZE])
+{
+    const char *origin = config_origin(config, OPTION_ADVERTISED_LISTENERS);
+    const size_t count = config_list_count(config, OPTION_ADVERTISED_LISTENERS);
+    for (size_t i = 0; i < count; i++) {
+        char text[LISTENER_TEXT_SIZE];
+        char name[LISTENER_NAME_SIZE];
+        struct net_address address;
+        (void)config_list_item(config, OPTION_ADVERTISED_LISTENERS, i, text, sizeof(text));
+        if (!parse_listener(text, name, &address) || is_wildcard(address.host)) {
+            (void)snprintf(why,
+                           SETTINGS_WHY_SIZE,
+                           "%s: advertised listener '%s' is not of the form NAME://HOST:PORT with "
+                           "a host that clients can connect to",
+                           origin,
+                           text);
+            return ERR_CONFIG_INVALID;
+        }
+        struct listener_settings *l = find_listener(settings, name);
+        if (l == NULL) {
+            (void)snprintf(
+                why,
+                SETTINGS_WHY_SIZE,
+                "%s: advertised listener '%s' has no listener of that name in " OPTION_LISTENERS,
+                origin,
+                name);
+            return ERR_CONFIG_INVALID;
+        }
+        l->advertised = address;
+    }
+    return ERR_OK;
+}
+
+/* Each pair says PLAINTEXT, or names a listener that is not there. */
+static enum err check_protocols(struct broker_settings *settings,
+                                const struct config *config,
+                                char why[SETTINGS_WHY_SIZE])
+{
+    const size_t count = config_list_count(config, OPTION_PROTOCOL_MAP);
+    for (size_t i = 0; i < count; i++) {
+        char text[LISTENER_TEXT_SIZE];
+        (void)config_list_item(config, OPTION_PROTOCOL_MAP, i, text, sizeof(text));
+        char *colon = strchr(text, ':');
+        if (colon == NULL) {
+            (void)snprintf(why,
+                           SETTINGS_WHY_SIZE,
+                           "%s: '%s' is not of the form NAME:PROTOCOL",
+                           config_origin(config, OPTION_PROTOCOL_MAP),
+                           text);
+            return ERR_CONFIG_INVALID;
+        }
+        *colon = '\0';
+        if (find_listener(settings, text) != NULL && strcmp(colon + 1, "PLAINTEXT") != 0) {
+            (void)snprintf(why,
+                           SETTINGS_WHY_SIZE,
+                           "%s: listener '%s' asks for %s; PLAINTEXT is the only protocol so far",
+                           config_origin(config, OPTION_PROTOCOL_MAP),
+                           text,
+                           colon + 1);
+            return ERR_CONFIG_INVALID;
+        }
+    }
+    return ERR_OK;
+}
+
+static enum err read_admin(struct broker_settings *settings,
+                           const struct config *config,
+                           char why[SETTINGS_WHY_SIZE])
+{
+    const char *text = config_text(config, OPTION_ADMIN_LISTENER);
+    settings->has_admin = text[0] != '\0';
+    if (!settings->has_admin || net_address_parse(text, &settings->admin) == ERR_OK) {
+        return ERR_OK;
+    }
+    (void)snprintf(why,
+                   SETTINGS_WHY_SIZE,
+                   "%s: admin address '%s' is not of the form HOST:PORT",
+                   config_origin(config, OPTION_ADMIN_LISTENER),
+                   text);
+    return ERR_CONFIG_INVALID;
+}
+
+/* ---- the broker's values for topic configurations ---- */
+
+/* A number in the plain form that topics have; other values as they are. NULL without memory. */
+static char *plain_value(const struct config *config, const struct topic_config *c)
+{
+    if (c->type != TOPIC_CONFIG_INT && c->type != TOPIC_CONFIG_LONG) {
+        return strdup(config_text(config, c->broker_name));
+    }
+    char *text = NULL;
+    const int64_t number = config_number(config, c->broker_name);
+    return asprintf(&text, "%" PRId64, number) < 0 ? NULL : text;
+}
+
+static enum err add_topic_default(struct broker_settings *settings,
+                                  const struct config *config,
+                                  const struct topic_config *c,
+                                  char why[SETTINGS_WHY_SIZE])
+{
+    struct topic_config_entry *entries =
+        (struct topic_config_entry *)settings->cluster.topic_defaults;
+    struct topic_config_entry *entry = &entries[settings->cluster.topic_defaults_count];
+    entry->name = strdup(c->name);
+    entry->value = plain_value(config, c);
+    settings->cluster.topic_defaults_count++;
+    if (entry->name == NULL || entry->value == NULL) {
+        (void)snprintf(why, SETTINGS_WHY_SIZE, "out of memory");
+        return ERR_BUSY;
+    }
+    const struct config_pair pair = {
+        .name = slice_of_string(entry->name),
+        .value = slice_of_string(entry->value),
+    };
+    char what[TOPIC_CONFIG_WHY_SIZE];
+    enum err e = topic_config_check(&pair, what);
+    if (e != ERR_OK) {
+        (void)snprintf(why,
+                       SETTINGS_WHY_SIZE,
+                       "%s: %s: %s",
+                       config_origin(config, c->broker_name),
+                       c->broker_name,
+                       what);
+    }
+    return e;
+}
+
+static enum err read_topic_defaults(struct broker_settings *settings,
+                                    const struct config *config,
+                                    char why[SETTINGS_WHY_SIZE])
+{
+    settings->cluster.topic_defaults =
+        calloc(topic_configs_count(), sizeof(*settings->cluster.topic_defaults));
+    if (settings->cluster.topic_defaults == NULL) {
+        (void)snprintf(why, SETTINGS_WHY_SIZE, "out of memory");
+        return ERR_BUSY;
+    }
+    for (uint32_t i = 0; i < topic_configs_count(); i++) {
+        const struct topic_config *c = topic_config_at(i);
+        if (c->broker_name == NULL ||
+            strcmp(config_origin(config, c->broker_name), "default") == 0) {
+            continue;
+        }
+        enum err e = add_topic_default(settings, config, c, why);
+        if (e != ERR_OK) {
+            return e;
+        }
+    }
+    return ERR_OK;
+}
+
+/* ---- all ---- */
+
+static void
+read_limits(struct broker_settings *settings, const struct config *config, uint16_t shards_count)
+{
+    struct cluster_settings *cluster = &settings->cluster;
+    cluster->node_id = (int32_t)config_number(config, OPTION_NODE_ID);
+    const char *rack = config_text(config, OPTION_RACK);
+    cluster->rack = rack[0] == '\0' ? NULL : rack;
+    cluster->partitions_count_default = (int32_t)config_number(config, OPTION_PARTITIONS_DEFAULT);
+    cluster->replication_factor_default =
+        (int16_t)config_number(config, OPTION_REPLICATION_DEFAULT);
+    cluster->topics_max = (uint32_t)config_number(config, OPTION_TOPICS_MAX);
+    cluster->partitions_max = (uint32_t)config_number(config, OPTION_PARTITIONS_MAX);
+    cluster->partitions_per_topic_max =
+        (uint32_t)config_number(config, OPTION_TOPIC_PARTITIONS_MAX);
+    cluster->producers_max = (uint32_t)config_number(config, OPTION_PRODUCERS_MAX);
+    cluster->producer_expiration_ms = config_number(config, OPTION_PRODUCER_EXPIRATION);
+
+    struct conn_limits *limits = &settings->kafka_limits;
+    const uint64_t conns_max = (uint64_t)config_number(config, OPTION_CONNECTIONS_MAX);
+    limits->frame_size_max = (uint32_t)config_number(config, OPTION_REQUEST_SIZE_MAX);
+    limits->requests_max = (uint32_t)config_number(config, OPTION_CONN_REQUESTS_MAX);
+    limits->conns_max = (uint32_t)((conns_max + shards_count - 1) / shards_count);
+    limits->idle_timeout_us = (uint64_t)config_number(config, OPTION_CONNECTIONS_IDLE) * 1000;
+    limits->frames_size_max = (uint64_t)config_number(config, OPTION_CONN_FRAMES_MAX);
+
+    settings->is_auto_create = config_bool(config, OPTION_AUTO_CREATE);
+    settings->is_delete_enabled = config_bool(config, OPTION_DELETE_ENABLED);
+    settings->fetch_size_max = (uint32_t)config_number(config, OPTION_FETCH_MAX);
+}
+
+static enum err read_data_dir(struct broker_settings *settings,
+                              const struct config *config,
+                              char why[SETTINGS_WHY_SIZE])
+{
+    if (config_list_count(config, OPTION_DATA_DIRS) != 1) {
+        (void)snprintf(why,
+                       SETTINGS_WHY_SIZE,
+                       "%s: " OPTION_DATA_DIRS " takes exactly one directory so far",
+                       config_origin(config, OPTION_DATA_DIRS));
+        return ERR_CONFIG_INVALID;
+    }
+    settings->data_dir = config_text(config, OPTION_DATA_DIRS);
+    return ERR_OK;
+}
+
+enum err settings_from_config(struct broker_settings *settings,
+                              const struct config *config,
+                              uint16_t shards_count,
+                              char why[SETTINGS_WHY_SIZE])
+{
+    assert_cmp(shards_count, >, 0);
+    settings_init(settings);
+    read_limits(settings, config, shards_count);
+    enum err e = read_data_dir(settings, config, why);
+    if (e == ERR_OK) {
+        e = read_listeners(settings, config, why);
+    }
+    if (e == ERR_OK) {
+        e = read_advertised(settings, config, why);
+    }
+    if (e == ERR_OK) {
+        e = check_protocols(settings, config, why);
+    }
+    if (e == ERR_OK) {
+        e = read_admin(settings, config, why);
+    }
+    if (e == ERR_OK) {
+        e = read_topic_defaults(settings, config, why);
+    }
+    if (e != ERR_OK) {
+        settings_done(settings);
+    }
+    return e;
+}
+
+void settings_done(struct broker_settings *settings)
+{
+    const struct topic_config_entry *entries = settings->cluster.topic_defaults;
+    for (uint32_t i = 0; i < settings->cluster.topic_defaults_count; i++) {
+        free(entries[i].name);
+        free(entries[i].value);
+    }
+    free((void *)entries);
+    settings->cluster.topic_defaults = NULL;
+    settings->cluster.topic_defaults_count = 0;
+}

@@ -1,0 +1,56 @@
+/* What a broker is told by its configuration, as plain values: filled by settings_from_config in
+ * production and by hand in the simulator, constant once the broker was made.
+ *
+ * Shard: any; read-only.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cluster/settings.h"
+#include "core/err.h"
+#include "net/conn.h"
+#include "net/transport.h"
+
+struct config;
+
+enum {
+    LISTENERS_MAX = 16,
+    LISTENER_NAME_SIZE = 64,
+    SETTINGS_WHY_SIZE = 512,
+};
+
+struct listener_settings {
+    char name[LISTENER_NAME_SIZE];
+    struct net_address bind;
+    /* What clients are told. Port 0: the port that was bound. */
+    struct net_address advertised;
+};
+
+struct broker_settings {
+    /* cluster_id, data_dirs and is_flush_shared are filled by the broker at start. */
+    struct cluster_settings cluster;
+    const char *data_dir;
+
+    struct listener_settings listeners[LISTENERS_MAX];
+    uint32_t listeners_count;
+    bool has_admin;
+    struct net_address admin;
+
+    struct conn_limits kafka_limits; /* conns_max is per shard. */
+    bool is_auto_create;
+    bool is_delete_enabled;
+    uint32_t fetch_size_max;
+};
+
+/* All defaults; no listener, no data_dir. */
+void settings_init(struct broker_settings *settings);
+
+/* From a checked configuration, which must outlive the result. ERR_CONFIG_INVALID: why is one line
+ * that names what is wrong and where it was said; ERR_BUSY without memory. */
+enum err settings_from_config(struct broker_settings *settings,
+                              const struct config *config,
+                              uint16_t shards_count,
+                              char why[SETTINGS_WHY_SIZE]);
+void settings_done(struct broker_settings *settings);

@@ -1,0 +1,8 @@
+/* The subcommands of `coreflume` but start.
+ *
+ * Shard: none; called by main.
+ */
+#pragma once
+
+/* argv as main has it. Returns the exit code: 0 ok, 1 failed, 2 wrong usage. */
+int cli_main(int argc, char **argv);
