@@ -33,6 +33,10 @@ enum err log_shared_new(struct shard *s,
 /* All logs must be closed. Accepts NULL. */
 void log_shared_free(struct log_shared *ls);
 
+/* The flusher failed: every log is fail-stopped and tells its owner. To be called from the
+ * flusher's on_failed. */
+void log_shared_fail(struct log_shared *ls, enum err e);
+
 struct log_shared_stats {
     uint64_t cache_used_size;
     uint64_t cache_evicted_pages;

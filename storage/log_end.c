@@ -1,0 +1,287 @@
+/* The end of a log in memory (close) or altogether (delete).
+ *
+ *   close:   WAIT_QUIET -> WAIT_STORE -> [WAIT_FILE]* -> gone
+ *   delete:  WAIT_QUIET -> WAIT_STORE -> [WAIT_FILE -> WAIT_UNLINK_INDEX -> WAIT_UNLINK]*
+ *                       -> WAIT_UNLINK_TMP -> WAIT_UNLINK_INDEX_TMP -> WAIT_RMDIR
+ *                       -> WAIT_UNLINK_LINK -> WAIT_FSYNC_DIR -> gone
+ *
+ * A delete removes the store's values first: files without them are leftovers for any later start,
+ * while values without their files would be damage.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/logger.h"
+#include "storage/log_priv.h"
+
+enum end_state {
+    END_WAIT_QUIET,
+    END_WAIT_STORE,
+    END_WAIT_FILE,
+    END_WAIT_UNLINK_INDEX,
+    END_WAIT_UNLINK,
+    END_WAIT_UNLINK_TMP,
+    END_WAIT_UNLINK_INDEX_TMP,
+    END_WAIT_RMDIR,
+    END_WAIT_UNLINK_LINK,
+    END_WAIT_FSYNC_DIR,
+};
+
+struct log_end_task {
+    struct log *log;
+    enum end_state state;
+    enum err result;
+    void *context;
+    void (*on_closed)(void *context);
+    void (*on_deleted)(void *context, enum err e);
+    char *path;
+    struct io_op op;
+    struct store_wait store_wait;
+    struct segment_wait file_wait;
+};
+
+static void end_run(struct log_end_task *t);
+
+static void on_op_done(struct io_op *op)
+{
+    struct log_end_task *t = container_of(op, struct log_end_task, op);
+    free(t->path);
+    t->path = NULL;
+    if (op->result != ERR_OK && op->result != ERR_NOT_FOUND && t->result == ERR_OK) {
+        t->result = op->result; /* Go on: the rest is not better off for staying. */
+    }
+    end_run(t);
+}
+
+static void on_store_durable(struct store_wait *w)
+{
+    end_run(container_of(w, struct log_end_task, store_wait));
+}
+
+static void on_file_closed(struct segment_wait *w, enum err e)
+{
+    (void)e;
+    end_run(container_of(w, struct log_end_task, file_wait));
+}
+
+/* Takes path over. */
+static void submit(struct log_end_task *t, enum io_kind kind, char *path, enum end_state next)
+{
+    if (path == NULL) {
+        panic("no memory for a path");
+    }
+    t->state = next;
+    t->path = path;
+    t->op = (struct io_op){.kind = kind, .path = path, .on_done = on_op_done};
+    io_submit(&log_shard(t->log)->io, &t->op);
+}
+
+static void gone(struct log_end_task *t)
+{
+    struct log *l = t->log;
+    if (t->on_closed != NULL) {
+        t->on_closed(t->context);
+    } else {
+        t->on_deleted(t->context, t->result);
+    }
+    log_free(l);
+    free(t);
+}
+
+static void wait_store(struct log_end_task *t)
+{
+    t->state = END_WAIT_STORE;
+    t->store_wait.on_durable = on_store_durable;
+    store_wait_durable(t->log->env.store, &t->store_wait);
+}
+
+static void next_file(struct log_end_task *t)
+{
+    struct log_segment *seg = log_tail_segment(t->log);
+    if (seg == NULL) {
+        if (t->on_closed != NULL) {
+            gone(t);
+        } else {
+            submit(t, IO_UNLINK, log_path(t->log->dir, "next.tmp"), END_WAIT_UNLINK_TMP);
+        }
+        return;
+    }
+    t->state = END_WAIT_FILE;
+    t->file_wait.on_ready = on_file_closed;
+    if (!segment_file_close(seg, &t->file_wait)) {
+        end_run(t);
+    }
+}
+
+static void file_closed(struct log_end_task *t)
+{
+    struct log_segment *seg = log_tail_segment(t->log);
+    if (t->on_closed != NULL) {
+        log_segment_free(seg);
+        next_file(t);
+    } else {
+        submit(t,
+               IO_UNLINK,
+               log_segment_path(t->log, seg->base.index, ".index"),
+               END_WAIT_UNLINK_INDEX);
+    }
+}
+
+/* The name belongs to a newer topic's log if there is one of the same name. */
+static bool owns_name(const struct log *l)
+{
+    list_for_each (n, &l->env.shared->logs) {
+        const struct log *other = container_of(n, struct log, shared_link);
+        if (other != l && strcmp(other->name, l->name) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static char *logs_path(const struct log *l, const char *name)
+{
+    char *logs_dir = log_path(l->env.dir, "logs");
+    char *path = logs_dir == NULL || name == NULL ? logs_dir : log_path(logs_dir, name);
+    if (path != logs_dir) {
+        free(logs_dir);
+    }
+    return path;
+}
+
+static void submit_rmdir(struct log_end_task *t)
+{
+    t->state = END_WAIT_RMDIR;
+    t->path = NULL;
+    t->op = (struct io_op){
+        .kind = IO_UNLINK,
+        .path = t->log->dir,
+        .open_flags = IO_OPEN_DIRECTORY,
+        .on_done = on_op_done,
+    };
+    io_submit(&log_shard(t->log)->io, &t->op);
+}
+
+static void remove_link(struct log_end_task *t)
+{
+    if (owns_name(t->log)) {
+        submit(t, IO_UNLINK, logs_path(t->log, t->log->name), END_WAIT_UNLINK_LINK);
+    } else {
+        submit(t, IO_FSYNC_DIR, logs_path(t->log, NULL), END_WAIT_FSYNC_DIR);
+    }
+}
+
+static void free_pages(struct log *l)
+{
+    while (!list_is_empty(&l->pages)) {
+        log_page_free(container_of(l->pages.next, struct log_page, link));
+    }
+}
+
+/* Appends that nobody was told about need not be waited for when they cannot get to the disk. */
+static bool is_drained(const struct log *l)
+{
+    return l->state == LOG_DELETING || l->is_failed || l->is_full || l->is_end_unknown ||
+           l->flushed_index == l->last_index;
+}
+
+static void check_quiet(struct log_end_task *t)
+{
+    struct log *l = t->log;
+    if (!is_drained(l)) {
+        log_kick(l);
+        return;
+    }
+    bool is_birth_over = log_birth_stop(l);
+    if (!is_birth_over || !log_is_quiet(l) || !list_is_empty(&l->parked)) {
+        return;
+    }
+    free_pages(l);
+    flusher_withdraw(l->env.flusher, &l->client);
+    if (l->is_failed && l->state == LOG_CLOSING) {
+        next_file(t); /* What is durable is not known any more. */
+        return;
+    }
+    enum err e =
+        l->state == LOG_DELETING ? store_delete_log(l->env.store, &l->id) : log_persist_durable(l);
+    if (e != ERR_OK && t->result == ERR_OK) {
+        t->result = e;
+    }
+    wait_store(t);
+}
+
+static void end_run(struct log_end_task *t)
+{
+    struct log *l = t->log;
+    switch (t->state) {
+    case END_WAIT_QUIET:
+        check_quiet(t);
+        break;
+    case END_WAIT_STORE:
+        next_file(t);
+        break;
+    case END_WAIT_FILE:
+        file_closed(t);
+        break;
+    case END_WAIT_UNLINK_INDEX:
+        submit(t,
+               IO_UNLINK,
+               log_segment_path(l, log_tail_segment(l)->base.index, ".log"),
+               END_WAIT_UNLINK);
+        break;
+    case END_WAIT_UNLINK:
+        log_segment_free(log_tail_segment(l));
+        next_file(t);
+        break;
+    case END_WAIT_UNLINK_TMP:
+        submit(t, IO_UNLINK, log_path(l->dir, "index.tmp"), END_WAIT_UNLINK_INDEX_TMP);
+        break;
+    case END_WAIT_UNLINK_INDEX_TMP:
+        submit_rmdir(t);
+        break;
+    case END_WAIT_RMDIR:
+        remove_link(t);
+        break;
+    case END_WAIT_UNLINK_LINK:
+        submit(t, IO_FSYNC_DIR, logs_path(l, NULL), END_WAIT_FSYNC_DIR);
+        break;
+    case END_WAIT_FSYNC_DIR:
+        gone(t);
+        break;
+    }
+}
+
+void log_end_poke(struct log *l)
+{
+    if (l->end->state == END_WAIT_QUIET) {
+        end_run(l->end);
+    }
+}
+
+static struct log_end_task *begin(struct log *l, enum log_state state, void *context)
+{
+    assert(l->state == LOG_OPEN);
+    struct log_end_task *t = calloc(1, sizeof(*t));
+    if (t == NULL) {
+        panic("no memory to end a log");
+    }
+    t->log = l;
+    t->state = END_WAIT_QUIET;
+    t->context = context;
+    l->state = state;
+    l->end = t;
+    timer_cancel(&log_shard(l)->timers, &l->retry);
+    list_remove(&l->quiet_link);
+    log_poke(l);
+    return t;
+}
+
+void log_close(struct log *l, void *context, void (*on_closed)(void *context))
+{
+    begin(l, LOG_CLOSING, context)->on_closed = on_closed;
+}
+
+void log_delete(struct log *l, void *context, void (*on_deleted)(void *context, enum err e))
+{
+    begin(l, LOG_DELETING, context)->on_deleted = on_deleted;
+}

@@ -1,0 +1,458 @@
+/* The inside of a log, shared by log*.c and segment_*.c of this folder.
+ *
+ *   log.c            open, close, state, failure
+ *   log_append.c     append -> page -> write -> flush
+ *   log_page.c       tail pages: memory images of the end of the log, later cache
+ *   log_walk.c       walking entries in pages and on disk, for all that reads
+ *   log_read.c       log_read        log_query.c    log_time_query
+ *   log_recover.c    opening         log_cut.c      cuts        log_end.c   closing, deleting
+ *   segment_file.c   descriptors     segment_birth.c, segment_fill.c   new files, zeros ahead
+ *
+ * Invariants:
+ *  1. flushed_index <= taken_index <= last_index: durable, given to the disk, appended.
+ *  2. Only the last segment takes entries. Only it may be unborn, and then no entry of it was
+ * taken.
+ *  3. A page that holds an entry above flushed_index is dirty: it stays. Others are cache.
+ *  4. Pages of the log are in order of position and hold whole entries; between two pages of the
+ *     log there may be holes (evicted), behind the last one there is nothing.
+ *  5. Bytes are written only below filled_to of a born segment, each block at most once per
+ *     generation.
+ */
+#pragma once
+
+#include "core/assert.h"
+#include "core/buf.h"
+#include "core/io.h"
+#include "core/shard.h"
+#include "storage/flusher.h"
+#include "storage/log.h"
+#include "storage/log_shared.h"
+#include "storage/segment_format.h"
+#include "storage/segment_index.h"
+#include "storage/segment_scan.h"
+#include "storage/store.h"
+
+enum {
+    LOG_PAGE_SIZE_MIN = 16 << 10,
+    LOG_PAGE_SIZE_MAX = 1 << 20,
+    LOG_BACKLOG_SIZE_MAX = 8 << 20, /* Bytes appended and not flushed; one entry always fits. */
+    LOG_ROUNDS_MAX = 2,             /* One writing, one flushing. */
+    LOG_ZERO_SIZE = 256 << 10,      /* The shared block of zeros. */
+    LOG_ZERO_IOV_MAX = 4,           /* So one write of zeros moves at most 1 MiB. */
+    LOG_RETRY_US = 1000 * 1000,     /* After a full disk. */
+    LOG_DAMAGES_MAX = 64,           /* More are merged with the last one. */
+};
+
+/* ---- segments ---- */
+
+enum segment_file_state {
+    SEGMENT_FILE_CLOSED,
+    SEGMENT_FILE_WAIT_OPEN,
+    SEGMENT_FILE_OPEN,
+    SEGMENT_FILE_WAIT_CLOSE,
+};
+
+/* Somebody waiting for a file to be open, or closed. */
+struct segment_wait {
+    struct list link;
+    void (*on_ready)(struct segment_wait *w, enum err e);
+};
+
+struct segment_file {
+    enum segment_file_state state;
+    int fd;
+    uint32_t users_count;  /* At zero the descriptor may be closed. */
+    struct list waiters;   /* struct segment_wait */
+    struct list idle_link; /* In log_shared.idle_files while open without users. */
+    struct io_op op;
+    char *path;       /* While opening. */
+    bool is_unwanted; /* segment_file_close was called: it is closed for good. */
+};
+
+struct log_segment {
+    struct list link; /* In log.segments, by base.index. */
+    struct log *log;
+    struct segment_base base;
+    uint64_t salt;
+    uint32_t generation;
+    bool is_usable;     /* Its manifest record is durable. */
+    bool is_index_good; /* points holds what it should, from the first entry on. */
+    uint64_t filled_to;
+    uint64_t tail_pos; /* Where the next byte goes; a block boundary unless a page is open there. */
+    uint64_t end_pos;  /* End of the last entry. */
+    int64_t max_timestamp; /* -1 = none. */
+    struct segment_points points;
+    uint64_t point_next_pos;    /* From here on the next point is due. */
+    struct segment_jump *jumps; /* By pos. */
+    uint32_t jumps_count;
+    struct segment_file file;
+};
+
+/* ---- the tail ---- */
+
+struct log_page {
+    struct list link;       /* In log.pages. */
+    struct list cache_link; /* In log_shared.cache while clean. */
+    struct log_segment *segment;
+    struct buf *buf;
+    uint64_t pos; /* Of its first byte in the file. */
+    uint64_t created_us;
+    uint32_t used;  /* Bytes of entries and padding. */
+    uint32_t taken; /* Of those, given to the disk; a multiple of the block. */
+    uint64_t last_index;
+    int64_t next_offset;
+    uint64_t appended_end; /* log.appended_size after its last entry. */
+    bool is_dirty;         /* Holds a use of the segment's file. */
+    bool is_writing;
+    struct io_op op;
+};
+
+/* What one flush round makes durable. */
+struct log_round {
+    uint64_t index;
+    int64_t offset;
+    uint64_t backlog_end; /* log.appended_size at the take. */
+};
+
+struct log_term {
+    uint64_t term;
+    uint64_t index; /* First of the term. */
+    int64_t offset;
+};
+
+enum log_state {
+    LOG_OPENING,
+    LOG_OPEN,
+    LOG_CUTTING,
+    LOG_CLOSING,
+    LOG_DELETING,
+};
+
+struct log_birth;
+struct log_fill;
+struct log_recovery;
+struct log_cut_exec;
+struct log_cut_task;
+struct log_end_task;
+
+struct log {
+    struct log_env env;
+    struct partition_id id;
+    char *name;
+    char *dir; /* <data>/logs/<topic id>-<partition> */
+    struct log_options options;
+    const struct log_callbacks *callbacks;
+    void *context;
+    bool is_replay_strict;
+
+    enum log_state state;
+    bool is_failed;
+    bool is_end_unknown; /* Damage reaches the end: no append. */
+    bool is_full;        /* The disk was, at the last try. */
+    bool wants_room;     /* An append was refused: call on_room. */
+    bool has_dir;        /* The partition's directory and its name are durable. */
+
+    struct list segments; /* struct log_segment */
+    struct list pages;    /* struct log_page */
+    uint32_t page_size;
+
+    uint64_t last_index;
+    uint64_t last_term;
+    uint64_t last_id;
+    int64_t next_offset;
+    uint64_t taken_index;
+    uint64_t flushed_index;
+    int64_t flushed_offset;
+    uint32_t generation;
+    uint64_t commit_index;
+    uint64_t persisted_index; /* As last put: D and commit. */
+    uint64_t persisted_commit;
+    uint64_t sealed_size; /* Bytes of all segments but the last. */
+
+    struct log_term *terms;
+    uint32_t terms_count;
+    uint32_t terms_capacity;
+    struct log_damage *damages;
+    uint32_t damages_count;
+
+    uint64_t appended_size; /* Ever, padding left out; differences of it are the backlog. */
+    uint64_t flushed_size;
+    struct flush_client client;
+    struct log_round rounds[LOG_ROUNDS_MAX];
+    uint32_t rounds_count;
+
+    struct log_birth *birth; /* While one runs, or waits as a spare. */
+    struct log_fill *fill;   /* While one runs. */
+    uint32_t fill_step;
+    uint64_t filled_at_us;
+    struct log_recovery *recovery;
+    struct log_cut_task *cut;
+    struct log_end_task *end; /* Closing or deleting. */
+
+    struct list walks;  /* struct log_walk, running. */
+    struct list parked; /* struct log_walk, to be started from the loop. */
+    struct task task;   /* Starts parked walks, looks whether what is waited for is there. */
+    struct timer retry; /* Armed while is_full. */
+    struct buf_waiter memory;
+    struct list quiet_link; /* In log_shared.quiet. */
+    uint64_t quiet_deadline_us;
+    struct list shared_link; /* In log_shared.logs. */
+    struct log_stats stats;
+};
+
+static inline struct shard *log_shard(const struct log *l)
+{
+    return l->env.s;
+}
+
+/* NULL if there is none. */
+static inline struct log_segment *log_tail_segment(const struct log *l)
+{
+    return list_is_empty(&l->segments) ? NULL
+                                       : container_of(l->segments.prev, struct log_segment, link);
+}
+
+/* NULL if seg is the last one. */
+static inline struct log_segment *log_segment_after(const struct log_segment *seg)
+{
+    return seg->link.next == &seg->log->segments
+               ? NULL
+               : container_of(seg->link.next, struct log_segment, link);
+}
+
+/* log.c */
+
+/* The log is fail-stopped; tells the owner once. */
+void log_fail(struct log *l, enum err e, const char *what);
+/* Looks, from the loop, whether a cut, close or delete can go on, and starts parked walks. */
+void log_poke(struct log *l);
+/* Nothing runs in the background and no round is open. */
+bool log_is_quiet(const struct log *l);
+/* Frees memory of a log with closed files. */
+void log_free(struct log *l);
+/* malloc'd "<dir>/<base><suffix>". NULL without memory. */
+char *log_segment_path(const struct log *l, uint64_t base_index, const char *suffix);
+char *log_path(const char *dir, const char *name);
+/* Sums sealed_size up again. */
+void log_recount(struct log *l);
+void log_terms_add(struct log *l, uint64_t term, uint64_t index, int64_t offset);
+/* Forgets terms that begin at or above index. */
+void log_terms_cut(struct log *l, uint64_t index);
+uint64_t log_term_at(const struct log *l, uint64_t index);
+
+/* NULL without memory. Not yet in log.segments. */
+struct log_segment *log_segment_new(struct log *l, const struct segment_base *base, uint64_t salt);
+/* File closed. Removes it from log.segments. */
+void log_segment_free(struct log_segment *seg);
+/* Adds a point for the entry at pos if one is due. */
+void log_segment_note(struct log_segment *seg, uint64_t pos, const struct entry_header *h);
+/* Keeps jumps sorted. ERR_BUSY without memory. */
+enum err log_segment_add_jump(struct log_segment *seg, const struct segment_jump *j);
+/* The scan rules of seg, standing before its first entry. */
+void log_segment_scan(const struct log_segment *seg, struct segment_scan *ret_scan);
+/* Puts the manifest record. */
+enum err log_segment_put(struct log_segment *seg, uint64_t filled_to);
+struct store_key log_store_key(const struct log *l, enum store_kind kind, uint64_t sub);
+
+/* log_recover.c, log_cut.c, log_end.c */
+
+void log_recovery_start(struct log *l);
+void log_recovery_poke(struct log *l);
+void log_cut_poke(struct log *l);
+void log_end_poke(struct log *l);
+
+enum log_cut_state {
+    LOG_CUT_START,
+    LOG_CUT_WAIT_INTENT,
+    LOG_CUT_WAIT_CLOSE,
+    LOG_CUT_WAIT_UNLINK_INDEX,
+    LOG_CUT_WAIT_UNLINK,
+    LOG_CUT_WAIT_UNLINK_OWN,
+    LOG_CUT_WAIT_FSYNC_DIR,
+    LOG_CUT_WAIT_OPEN,
+    LOG_CUT_WAIT_ZEROS,
+    LOG_CUT_WAIT_FLUSH,
+    LOG_CUT_WAIT_DONE,
+};
+
+enum {
+    LOG_CUTS_DROPPED_MAX = 64, /* Superseded records removed at a time. */
+};
+
+/* The execution of a cut. record (but is_done) and on_done are set by the caller. */
+struct log_cut_exec {
+    struct cut_record record;
+    void (*on_done)(struct log_cut_exec *x, enum err e);
+
+    struct log *log; /* Private, as what follows. */
+    struct log_segment *seg;
+    enum log_cut_state state;
+    bool is_using;
+    uint64_t zeroed_to;
+    char *path;
+    struct io_op op;
+    struct iovec iov[LOG_ZERO_IOV_MAX];
+    struct store_wait store_wait;
+    struct segment_wait file_wait;
+};
+/* Nothing of the log may be in flight, and it has no pages. Sets the segment's tail, jumps and
+ * points and the log's generation; what the log ends with is the caller's to set. */
+void log_cut_execute(struct log_cut_exec *x, struct log *l, struct log_segment *seg, bool is_redo);
+/* older is at or behind newer: it means nothing any more. */
+bool log_cut_supersedes(const struct cut_record *newer, const struct cut_record *older);
+
+/* segment_file.c */
+
+void segment_file_init(struct segment_file *f);
+/* Keeps the file open from when it is; starts opening it if it is born. */
+void segment_file_use(struct log_segment *seg);
+void segment_file_unuse(struct log_segment *seg);
+static inline bool segment_file_is_open(const struct log_segment *seg)
+{
+    return seg->file.state == SEGMENT_FILE_OPEN;
+}
+/* A user waits until the file is open or failed to. */
+void segment_file_wait(struct log_segment *seg, struct segment_wait *w);
+/* For good; no users. False: it is closed. True: w is told when it is. */
+bool segment_file_close(struct log_segment *seg, struct segment_wait *w);
+
+/* log_page.c */
+
+/* A page for an entry of size at pos, at the end of log.pages. NULL: no memory, even after cached
+ * pages went. */
+struct log_page *log_page_new(struct log_segment *seg, uint64_t pos, uint64_t size);
+/* Any state but writing. */
+void log_page_free(struct log_page *pg);
+void log_page_set_dirty(struct log_page *pg);
+/* Becomes cache; may be freed at once. */
+void log_page_set_clean(struct log_page *pg);
+/* The page that holds pos of seg, NULL if none does. */
+struct log_page *log_page_find(const struct log_segment *seg, uint64_t pos);
+/* The first page of seg at or above pos; NULL if there is none. */
+struct log_page *log_page_find_above(const struct log_segment *seg, uint64_t pos);
+static inline struct log_page *log_tail_page(const struct log *l)
+{
+    return list_is_empty(&l->pages) ? NULL : container_of(l->pages.prev, struct log_page, link);
+}
+
+/* log_append.c */
+
+extern const struct flush_client_ops LOG_FLUSH_CLIENT_OPS;
+/* Asks for a flush round if there is something that can be written. */
+void log_kick(struct log *l);
+/* Calls on_room if somebody was refused and there may be room now. */
+void log_offer_room(struct log *l);
+void log_on_memory(struct buf_waiter *w);
+void log_on_retry(struct timer *t);
+
+/* segment_birth.c */
+
+/* seg, the unborn tail segment, needs its file. NULL: prepares a spare. ERR_BUSY without memory. */
+enum err log_birth_start(struct log *l, struct log_segment *seg);
+/* Goes on after a full disk. */
+void log_birth_retry(struct log *l);
+/* Ends a spare, or a birth that waits for room. True: none is left, false: log_poke comes. */
+bool log_birth_stop(struct log *l);
+
+/* segment_fill.c */
+
+/* Starts filling ahead of the tail if it is time to. */
+void log_fill_check(struct log *l);
+
+/* ---- log_shared.c ---- */
+
+struct log_shared {
+    struct shard *s;
+    struct store *store;
+    struct log_shared_options options;
+    struct list logs;       /* struct log */
+    struct list cache;      /* struct log_page, clean, oldest first. */
+    struct list idle_files; /* struct segment_file, open without users, oldest first. */
+    struct list quiet;      /* struct log whose {D, commit} is not persisted, by deadline. */
+    struct timer quiet_timer;
+    struct buf *zeros;
+    struct log_shared_stats stats;
+};
+
+/* Frees cached pages until size bytes came back; false if there are none left. */
+bool log_shared_evict(struct log_shared *ls, size_t size);
+/* l changed: persist its {D, commit} when it stays quiet. */
+void log_shared_touch(struct log_shared *ls, struct log *l);
+/* Puts {D, commit} now if it changed. */
+enum err log_persist_durable(struct log *l);
+/* Sets op and iov (LOG_ZERO_IOV_MAX) to write zeros at pos, at most up to end; returns the size. */
+uint64_t log_shared_zero_op(
+    struct log_shared *ls, struct io_op *op, struct iovec *iov, uint64_t pos, uint64_t end);
+
+/* ---- log_walk.c ---- */
+
+enum walk_verdict {
+    WALK_ON,
+    WALK_STOP,
+};
+
+enum walk_reason {
+    WALK_STOPPED, /* By the verdict. */
+    WALK_AT_END,  /* No more entries. */
+    WALK_BAD,     /* result.fault: the bytes at scan.pos are not the next entry. */
+    WALK_DAMAGE,  /* A known hole at scan.pos; log_walk_leap goes on behind it. */
+    WALK_ERROR,   /* error says which. */
+};
+
+/* Walks entries in order, in pages where they are, else on disk. */
+struct log_walk {
+    /* Set by the owner before log_walk_run. */
+    struct log *log;
+    struct log_segment *segment;
+    struct segment_scan scan;
+    enum buf_class class;
+    uint32_t window_size;                 /* What one read from disk brings. */
+    bool is_one_segment;                  /* Ends at the end of segment. */
+    bool is_patient;                      /* Waits for memory instead of ending with ERR_BUSY. */
+    void (*on_start)(struct log_walk *w); /* After log_walk_park, from the loop. */
+    /* A header alone, before its payload is read from disk. NULL = WALK_ON. */
+    enum walk_verdict (*on_header)(struct log_walk *w, const struct entry_header *h);
+    enum walk_verdict (*on_entry)(struct log_walk *w, const struct scan_result *entry);
+    /* May free the walk or run it again. */
+    void (*on_end)(struct log_walk *w, enum walk_reason reason);
+    void (*on_loaded)(struct log_walk *w, enum err e); /* See log_walk_load. */
+
+    /* Read by the owner. */
+    struct scan_result result;
+    enum err error;
+    struct segment_window window;
+
+    /* Private. */
+    struct list link; /* In log.walks or log.parked. */
+    struct buf *buf;
+    struct log_segment *used; /* Whose file is in use. */
+    uint64_t need_pos;
+    uint64_t need_size;
+    struct io_op op;
+    struct segment_wait wait;
+    struct buf_waiter memory;
+};
+
+void log_walk_init(struct log_walk *w, struct log *l);
+/* Stands where an entry with the offset, index or time is looked for from. */
+void log_walk_seek_start(struct log_walk *w, struct log_segment *seg);
+void log_walk_seek_point(struct log_walk *w,
+                         struct log_segment *seg,
+                         const struct segment_point *p);
+/* Walks until on_end, which may come before this returns. */
+void log_walk_run(struct log_walk *w);
+void log_walk_leap(struct log_walk *w);
+/* Brings [pos, pos + size) of the segment into the window, then on_loaded. */
+void log_walk_load(struct log_walk *w, uint64_t pos, uint64_t size);
+/* Gives memory and file back; not while running. */
+void log_walk_done(struct log_walk *w);
+/* Calls on_start from the loop, when no cut is going on; cuts and closes wait from then on until
+ * log_walk_done. */
+void log_walk_park(struct log_walk *w);
+
+/* log_read.c */
+
+/* The last segment that starts at or below offset; NULL: offset is below the log start. */
+struct log_segment *log_segment_by_offset(const struct log *l, int64_t offset);
+/* Counts and logs what a walk met. */
+void log_report_corruption(struct log_walk *w);

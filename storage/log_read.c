@@ -1,0 +1,263 @@
+/* Reading whole batches, from tail pages or from disk. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/logger.h"
+#include "storage/log_priv.h"
+
+enum {
+    READ_WINDOW_SIZE_MIN = 64 << 10,
+    READ_WINDOW_SIZE_MAX = 1 << 20,
+};
+
+struct read_walk {
+    struct log_walk walk;
+    struct log_read *read;
+};
+
+static struct read_walk *read_walk_of(struct log_walk *w)
+{
+    return container_of(w, struct read_walk, walk);
+}
+
+/* The last segment that starts at or below offset. NULL: below the log start. */
+struct log_segment *log_segment_by_offset(const struct log *l, int64_t offset)
+{
+    for (struct list *n = l->segments.prev; n != &l->segments; n = n->prev) {
+        struct log_segment *seg = container_of(n, struct log_segment, link);
+        if (seg->base.offset <= offset) {
+            return seg;
+        }
+    }
+    return NULL;
+}
+
+static void finish(struct read_walk *rw, enum err e)
+{
+    struct log_read *r = rw->read;
+    struct log *l = r->log;
+    log_walk_done(&rw->walk);
+    free(rw);
+    r->state = NULL;
+    r->result = r->size > 0 ? ERR_OK : e; /* What was checked is answered; the rest comes again. */
+    l->stats.reads++;
+    l->stats.read_bytes += r->size;
+    r->on_done(r);
+}
+
+static enum walk_verdict judge(struct log_read *r, const struct entry_header *h)
+{
+    if (h->type != ENTRY_DATA || h->next_offset <= r->offset) {
+        return WALK_ON;
+    }
+    if (h->next_offset > r->end_offset) {
+        return WALK_STOP;
+    }
+    if (h->payload_size > r->dst_size - r->size) {
+        if (r->size == 0) {
+            r->size_needed = h->payload_size;
+        }
+        return WALK_STOP;
+    }
+    return WALK_ON;
+}
+
+static enum walk_verdict on_header(struct log_walk *w, const struct entry_header *h)
+{
+    return judge(read_walk_of(w)->read, h);
+}
+
+static enum walk_verdict on_entry(struct log_walk *w, const struct scan_result *entry)
+{
+    struct log_read *r = read_walk_of(w)->read;
+    const struct entry_header *h = &entry->header;
+    if (judge(r, h) == WALK_STOP) {
+        return WALK_STOP;
+    }
+    if (h->type == ENTRY_DATA && h->next_offset > r->offset) {
+        memcpy(r->dst + r->size, entry->payload.data, entry->payload.size);
+        r->size += entry->payload.size;
+    }
+    return h->next_offset >= r->end_offset ? WALK_STOP : WALK_ON;
+}
+
+void log_report_corruption(struct log_walk *w)
+{
+    struct log *l = w->log;
+    l->stats.corrupt_reads++;
+    log_error(log_shard(l)->log,
+              "log_read_corrupt",
+              "log=%s segment=%llu pos=%llu index=%llu fault=%s",
+              l->name,
+              (unsigned long long)w->segment->base.index,
+              (unsigned long long)w->result.pos,
+              (unsigned long long)w->scan.index,
+              entry_fault_name(w->result.fault));
+}
+
+static void on_end(struct log_walk *w, enum walk_reason reason)
+{
+    struct read_walk *rw = read_walk_of(w);
+    struct log_read *r = rw->read;
+    switch (reason) {
+    case WALK_STOPPED:
+        finish(rw, r->size_needed > 0 ? ERR_TOO_LARGE : ERR_OK);
+        break;
+    case WALK_AT_END:
+        finish(rw, ERR_OK);
+        break;
+    case WALK_BAD:
+        log_report_corruption(w);
+        finish(rw, ERR_CORRUPT);
+        break;
+    case WALK_DAMAGE:
+        if (r->size == 0 && w->scan.jumps[w->scan.jump_next].offset <= r->offset) {
+            log_walk_leap(w);
+            log_walk_run(w);
+        } else {
+            finish(rw, ERR_CORRUPT);
+        }
+        break;
+    case WALK_ERROR:
+        finish(rw, w->error);
+        break;
+    }
+}
+
+static uint32_t window_size_for(const struct log_read *r)
+{
+    uint32_t size = READ_WINDOW_SIZE_MIN;
+    while (size < r->dst_size && size < READ_WINDOW_SIZE_MAX) {
+        size *= 2;
+    }
+    return size;
+}
+
+static void on_start(struct log_walk *w)
+{
+    struct read_walk *rw = read_walk_of(w);
+    struct log_read *r = rw->read;
+    struct log *l = r->log;
+    if (r->offset < log_start_offset(l) || r->offset > l->next_offset) {
+        finish(rw, ERR_OUT_OF_RANGE);
+        return;
+    }
+    if (r->offset >= r->end_offset || r->offset == l->next_offset) {
+        finish(rw, ERR_OK);
+        return;
+    }
+    struct log_segment *seg = log_segment_by_offset(l, r->offset);
+    log_walk_seek_point(w, seg, segment_points_by_offset(&seg->points, r->offset));
+    w->scan.skip_offset = r->offset;
+    log_walk_run(w);
+}
+
+void log_read_begin(struct log *l, struct log_read *r)
+{
+    assert(l->state != LOG_OPENING);
+    assert(l->end == NULL);
+    r->log = l;
+    r->result = ERR_OK;
+    r->size = 0;
+    r->size_needed = 0;
+
+    struct read_walk *rw = malloc(sizeof(*rw));
+    if (rw == NULL) {
+        panic("no memory for a read");
+    }
+    rw->read = r;
+    r->state = rw;
+    log_walk_init(&rw->walk, l);
+    rw->walk.window_size = window_size_for(r);
+    rw->walk.on_start = on_start;
+    rw->walk.on_header = on_header;
+    rw->walk.on_entry = on_entry;
+    rw->walk.on_end = on_end;
+    log_walk_park(&rw->walk);
+}
+
+/* ---- how much there is ---- */
+
+struct tally {
+    int64_t offset;
+    int64_t end_offset;
+    size_t size;
+    size_t size_max;
+    bool is_done; /* Reached end_offset or size_max. */
+};
+
+/* Adds up the entries of a page from pos on. */
+static void tally_page(struct tally *t, const struct log_page *pg, uint64_t pos)
+{
+    pos = pos < pg->pos ? pg->pos : pos;
+    for (;;) {
+        pos = entry_place(pos);
+        if (pos + sizeof(struct entry_header) > pg->pos + pg->used) {
+            return;
+        }
+        struct entry_header h;
+        memcpy(&h, pg->buf->data + (pos - pg->pos), sizeof(h));
+        if (h.salt == 0) {
+            pos = block_align_up(pos + 1);
+            continue;
+        }
+        if (h.type == ENTRY_DATA && h.next_offset > t->offset) {
+            if (h.next_offset > t->end_offset) {
+                t->is_done = true;
+                return;
+            }
+            t->size += h.payload_size;
+        }
+        if (h.next_offset >= t->end_offset || t->size >= t->size_max) {
+            t->is_done = true;
+            return;
+        }
+        pos += entry_size(h.payload_size);
+    }
+}
+
+/* Position in the log as a whole, by the nearest point. */
+static uint64_t estimate_pos(const struct log *l, int64_t offset)
+{
+    uint64_t pos = 0;
+    list_for_each (n, &l->segments) {
+        const struct log_segment *seg = container_of(n, struct log_segment, link);
+        const struct log_segment *next = log_segment_after(seg);
+        if (next != NULL && next->base.offset <= offset) {
+            pos += seg->tail_pos;
+            continue;
+        }
+        if (offset >= l->next_offset) {
+            return pos + seg->tail_pos;
+        }
+        const struct segment_point *p = segment_points_by_offset(&seg->points, offset);
+        return pos + (p == NULL ? SEGMENT_HEADER_SIZE : p->pos);
+    }
+    return pos;
+}
+
+size_t log_readable_size(const struct log *l, int64_t offset, int64_t end_offset, size_t max)
+{
+    end_offset = end_offset < l->next_offset ? end_offset : l->next_offset;
+    if (offset >= end_offset || offset < log_start_offset(l)) {
+        return 0;
+    }
+    const struct log_segment *seg = log_segment_by_offset(l, offset);
+    const struct segment_point *p = segment_points_by_offset(&seg->points, offset);
+    const uint64_t pos = p == NULL ? SEGMENT_HEADER_SIZE : p->pos;
+    struct tally t = {.offset = offset, .end_offset = end_offset, .size_max = max};
+    const struct log_page *pg = log_page_find(seg, pos);
+    if (pg != NULL) {
+        tally_page(&t, pg, pos);
+        /* Behind a page in memory there are only pages in memory: they leave oldest first. */
+        for (struct list *n = pg->link.next; n != &l->pages && !t.is_done; n = n->next) {
+            const struct log_page *more = container_of(n, struct log_page, link);
+            tally_page(&t, more, more->pos);
+        }
+        return t.size < max ? t.size : max;
+    }
+    uint64_t from_pos = estimate_pos(l, offset);
+    uint64_t end_pos = estimate_pos(l, end_offset);
+    uint64_t size = end_pos > from_pos ? end_pos - from_pos : 1;
+    return size < max ? (size_t)size : max;
+}

@@ -1,0 +1,147 @@
+#include "storage/log_shared.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/log_priv.h"
+
+const struct log_shared_options LOG_SHARED_OPTIONS_DEFAULT = {
+    .cache_size_max = 64 << 20,
+    .index_size_max = 16 << 20,
+    .files_max = 1024,
+    .quiet_us = 10 * 1000,
+};
+
+static void on_quiet_timer(struct timer *t);
+
+enum err log_shared_new(struct shard *s,
+                        struct store *store,
+                        const struct log_shared_options *options,
+                        struct log_shared **ret_shared)
+{
+    struct log_shared *ls = calloc(1, sizeof(*ls));
+    if (ls == NULL) {
+        return ERR_BUSY;
+    }
+    ls->zeros = buf_alloc(s->bufs, LOG_ZERO_SIZE, BUF_RESERVED);
+    if (ls->zeros == NULL) {
+        free(ls);
+        return ERR_BUSY;
+    }
+    memset(ls->zeros->data, 0, LOG_ZERO_SIZE);
+    ls->s = s;
+    ls->store = store;
+    ls->options = *options;
+    list_init(&ls->logs);
+    list_init(&ls->cache);
+    list_init(&ls->idle_files);
+    list_init(&ls->quiet);
+    timer_init(&ls->quiet_timer, on_quiet_timer);
+    *ret_shared = ls;
+    return ERR_OK;
+}
+
+void log_shared_free(struct log_shared *ls)
+{
+    if (ls == NULL) {
+        return;
+    }
+    assert(list_is_empty(&ls->logs));
+    assert(list_is_empty(&ls->cache));
+    timer_cancel(&ls->s->timers, &ls->quiet_timer);
+    buf_unref(ls->zeros);
+    free(ls);
+}
+
+void log_shared_fail(struct log_shared *ls, enum err e)
+{
+    list_for_each_safe (n, &ls->logs) {
+        log_fail(container_of(n, struct log, shared_link), e, "flush");
+    }
+}
+
+const struct log_shared_stats *log_shared_stats(const struct log_shared *ls)
+{
+    return &ls->stats;
+}
+
+bool log_shared_evict(struct log_shared *ls, size_t size)
+{
+    size_t freed_size = 0;
+    while (freed_size < size && !list_is_empty(&ls->cache)) {
+        struct log_page *pg = container_of(ls->cache.next, struct log_page, cache_link);
+        freed_size += pg->buf->capacity;
+        ls->stats.cache_evicted_pages++;
+        log_page_free(pg);
+    }
+    return freed_size > 0;
+}
+
+uint64_t log_shared_zero_op(
+    struct log_shared *ls, struct io_op *op, struct iovec *iov, uint64_t pos, uint64_t end)
+{
+    assert_cmp(pos, <, end);
+    uint64_t size = 0;
+    uint32_t count = 0;
+    while (count < LOG_ZERO_IOV_MAX && pos + size < end) {
+        uint64_t part = end - pos - size;
+        part = part < LOG_ZERO_SIZE ? part : LOG_ZERO_SIZE;
+        iov[count++] = (struct iovec){.iov_base = ls->zeros->data, .iov_len = part};
+        size += part;
+    }
+    op->kind = IO_WRITE;
+    op->iov = iov;
+    op->iov_count = count;
+    op->size = size;
+    op->pos = pos;
+    return size;
+}
+
+enum err log_persist_durable(struct log *l)
+{
+    if (l->persisted_index == l->flushed_index && l->persisted_commit == l->commit_index) {
+        return ERR_OK;
+    }
+    struct durable_record r = {
+        .generation = l->generation,
+        .durable_index = l->flushed_index,
+        .commit_index = l->commit_index,
+    };
+    struct store_key key = log_store_key(l, STORE_DURABLE, 0);
+    enum err e = store_put(l->env.store, &key, durable_record_encode(&r));
+    if (e == ERR_OK) {
+        l->persisted_index = l->flushed_index;
+        l->persisted_commit = l->commit_index;
+        l->env.shared->stats.quiet_persisted++;
+    }
+    return e;
+}
+
+/* All deadlines are one delay after a touch, so the list is sorted by appending. */
+void log_shared_touch(struct log_shared *ls, struct log *l)
+{
+    list_remove(&l->quiet_link);
+    list_push_back(&ls->quiet, &l->quiet_link);
+    l->quiet_deadline_us = ls->s->now_us + ls->options.quiet_us;
+    if (!timer_is_armed(&ls->quiet_timer)) {
+        timer_arm(&ls->s->timers, &ls->quiet_timer, l->quiet_deadline_us);
+    }
+}
+
+static void on_quiet_timer(struct timer *t)
+{
+    struct log_shared *ls = container_of(t, struct log_shared, quiet_timer);
+    while (!list_is_empty(&ls->quiet)) {
+        struct log *l = container_of(ls->quiet.next, struct log, quiet_link);
+        if (l->quiet_deadline_us > ls->s->now_us) {
+            timer_arm(&ls->s->timers, t, l->quiet_deadline_us);
+            return;
+        }
+        list_remove(&l->quiet_link);
+        if (!l->is_failed && log_persist_durable(l) != ERR_OK) {
+            /* The store is full for now. D only makes recovery surer: try again later. */
+            log_shared_touch(ls, l);
+            return;
+        }
+    }
+}

@@ -1,0 +1,359 @@
+/* Walking entries in order. Where a tail page holds them they are taken from memory as they are;
+ * elsewhere they are read from disk in windows and checked by segment_scan.
+ *
+ * Pages hold whole entries, and windows never reach into a page, so each entry is wholly here or
+ * there. Bytes that are not in a page were given to the disk and, below the caller's end, flushed.
+ */
+#include <string.h>
+
+#include "storage/log_priv.h"
+
+enum page_step {
+    PAGE_DONE,    /* No more entries in it. */
+    PAGE_STOPPED, /* By the verdict. */
+};
+
+void log_walk_init(struct log_walk *w, struct log *l)
+{
+    *w = (struct log_walk){.log = l, .class = BUF_CLIENT, .window_size = 128 << 10};
+    list_init(&w->link);
+    list_init(&w->wait.link);
+}
+
+static void leave_segment(struct log_walk *w)
+{
+    w->window.size = 0;
+    if (w->used != NULL) {
+        segment_file_unuse(w->used);
+        w->used = NULL;
+    }
+}
+
+void log_walk_seek_start(struct log_walk *w, struct log_segment *seg)
+{
+    int64_t skip_offset = w->segment == NULL ? INT64_MIN : w->scan.skip_offset;
+    leave_segment(w);
+    w->segment = seg;
+    log_segment_scan(seg, &w->scan);
+    w->scan.skip_offset = skip_offset;
+}
+
+void log_walk_seek_point(struct log_walk *w, struct log_segment *seg, const struct segment_point *p)
+{
+    log_walk_seek_start(w, seg);
+    if (p == NULL) {
+        return;
+    }
+    w->scan.pos = p->pos;
+    w->scan.index = p->index;
+    w->scan.offset = p->offset;
+    w->scan.has_previous = false;
+    w->scan.term = log_term_at(w->log, p->index);
+    segment_scan_seek(&w->scan);
+}
+
+void log_walk_done(struct log_walk *w)
+{
+    list_remove(&w->link);
+    leave_segment(w);
+    buf_unref(w->buf);
+    w->buf = NULL;
+    buf_pool_cancel_wait(log_shard(w->log)->bufs, &w->memory);
+    if (w->log->cut != NULL || w->log->end != NULL) {
+        log_poke(w->log);
+    }
+}
+
+void log_walk_park(struct log_walk *w)
+{
+    list_push_back(&w->log->parked, &w->link);
+    log_poke(w->log);
+}
+
+void log_walk_leap(struct log_walk *w)
+{
+    segment_scan_leap(&w->scan);
+}
+
+/* ---- from memory ---- */
+
+static void advance(struct segment_scan *scan, const struct entry_header *h, uint64_t pos)
+{
+    assert_cmp(h->index, ==, scan->index);
+    scan->pos = pos + entry_size(h->payload_size);
+    scan->index = h->index + 1;
+    scan->offset = h->next_offset;
+    scan->previous_id = h->entry_id;
+    scan->has_previous = true;
+    scan->term = h->term;
+}
+
+static enum page_step walk_page(struct log_walk *w, const struct log_page *pg)
+{
+    struct segment_scan *scan = &w->scan;
+    if (scan->pos < pg->pos) {
+        scan->pos = pg->pos; /* Padding between pages. */
+    }
+    for (;;) {
+        uint64_t pos = entry_place(scan->pos);
+        if (pos + sizeof(struct entry_header) > pg->pos + pg->used) {
+            scan->pos = pg->pos + pg->used;
+            break;
+        }
+        const uint8_t *at = pg->buf->data + (pos - pg->pos);
+        struct entry_header h;
+        memcpy(&h, at, sizeof(h));
+        if (h.salt == 0) {
+            scan->pos = block_align_up(pos + 1); /* Padding at the end of a write. */
+            continue;
+        }
+        advance(scan, &h, pos);
+        w->result = (struct scan_result){
+            .header = h,
+            .has_header = true,
+            .payload = slice_of(at + sizeof(h), h.payload_size),
+            .pos = pos,
+        };
+        if (w->on_entry(w, &w->result) == WALK_STOP) {
+            segment_scan_seek(scan);
+            return PAGE_STOPPED;
+        }
+    }
+    segment_scan_seek(scan);
+    return PAGE_DONE;
+}
+
+/* ---- from disk ---- */
+
+static void on_read_done(struct io_op *op);
+static void begin_load(struct log_walk *w);
+
+static void end(struct log_walk *w, enum walk_reason reason)
+{
+    w->on_end(w, reason); /* May free w. */
+}
+
+static void loaded(struct log_walk *w, enum err e)
+{
+    if (w->on_loaded != NULL) {
+        w->on_loaded(w, e);
+    } else if (e != ERR_OK) {
+        w->error = e;
+        end(w, WALK_ERROR);
+    } else {
+        log_walk_run(w);
+    }
+}
+
+static void on_memory(struct buf_waiter *waiter)
+{
+    begin_load(container_of(waiter, struct log_walk, memory));
+}
+
+static bool has_buffer(struct log_walk *w, uint64_t size)
+{
+    if (w->buf != NULL && w->buf->capacity >= size) {
+        return true;
+    }
+    buf_unref(w->buf);
+    w->window.size = 0;
+    struct log *l = w->log;
+    w->buf = buf_alloc(log_shard(l)->bufs, size, w->class);
+    if (w->buf == NULL && log_shared_evict(l->env.shared, size)) {
+        w->buf = buf_alloc(log_shard(l)->bufs, size, w->class);
+    }
+    return w->buf != NULL;
+}
+
+static void submit_read(struct log_walk *w)
+{
+    w->op = (struct io_op){
+        .kind = IO_READ,
+        .fd = w->segment->file.fd,
+        .buf = w->buf->data,
+        .size = w->window.size,
+        .pos = w->window.pos,
+        .on_done = on_read_done,
+    };
+    io_submit(&log_shard(w->log)->io, &w->op);
+}
+
+static void on_file_ready(struct segment_wait *wait, enum err e)
+{
+    struct log_walk *w = container_of(wait, struct log_walk, wait);
+    if (e != ERR_OK) {
+        w->window.size = 0;
+        loaded(w, e);
+    } else {
+        submit_read(w);
+    }
+}
+
+/* Up to where a window from pos may reach: not into a page, not beyond what was filled. */
+static uint64_t window_end(const struct log_walk *w, uint64_t pos)
+{
+    uint64_t end_pos = w->segment->filled_to;
+    const struct log_page *pg = log_page_find_above(w->segment, pos);
+    return pg != NULL && pg->pos > pos && pg->pos < end_pos ? pg->pos : end_pos;
+}
+
+static void begin_load(struct log_walk *w)
+{
+    uint64_t pos = w->need_pos;
+    uint64_t end_max = window_end(w, pos);
+    uint64_t size = w->need_size > w->window_size ? w->need_size : w->window_size;
+    if (pos + size > end_max) {
+        size = end_max - pos;
+    }
+    if (!has_buffer(w, size)) {
+        if (w->is_patient) {
+            w->memory.on_memory = on_memory;
+            buf_pool_wait(log_shard(w->log)->bufs, &w->memory);
+        } else {
+            loaded(w, ERR_BUSY);
+        }
+        return;
+    }
+    w->window = (struct segment_window){.data = w->buf->data, .pos = pos, .size = size};
+    if (w->used == NULL) {
+        segment_file_use(w->segment);
+        w->used = w->segment;
+    }
+    if (segment_file_is_open(w->segment)) {
+        submit_read(w);
+    } else {
+        w->wait.on_ready = on_file_ready;
+        segment_file_wait(w->segment, &w->wait);
+    }
+}
+
+static void on_read_done(struct io_op *op)
+{
+    struct log_walk *w = container_of(op, struct log_walk, op);
+    w->log->stats.disk_read_bytes += op->done_size;
+    enum err e = op->result;
+    if (e == ERR_EOF) {
+        /* A file shorter than its manifest says: what is missing reads as zeros, and is judged as
+         * any other damage. */
+        memset(w->buf->data + op->done_size, 0, op->size - op->done_size);
+        e = ERR_OK;
+    }
+    if (e != ERR_OK) {
+        w->window.size = 0;
+    }
+    loaded(w, e);
+}
+
+void log_walk_load(struct log_walk *w, uint64_t pos, uint64_t size)
+{
+    assert_cmp(pos % ENTRY_BLOCK_SIZE, ==, 0);
+    assert_cmp(pos, <, w->segment->filled_to);
+    w->need_pos = pos;
+    w->need_size = size;
+    begin_load(w);
+}
+
+/* ---- the walk ---- */
+
+static bool is_in_window(const struct log_walk *w, uint64_t pos)
+{
+    return pos >= w->window.pos && pos < w->window.pos + w->window.size;
+}
+
+/* True: the walk goes on in the next segment. */
+static bool enter_next_segment(struct log_walk *w)
+{
+    struct log_segment *next = log_segment_after(w->segment);
+    if (w->is_one_segment || next == NULL || w->scan.index != next->base.index) {
+        return false;
+    }
+    log_walk_seek_start(w, next);
+    return true;
+}
+
+static bool is_at_end(const struct log_walk *w)
+{
+    return w->log->state != LOG_OPENING && w->scan.index > w->log->last_index;
+}
+
+enum disk_step {
+    DISK_ON,
+    DISK_RETURN, /* Ended, or a load is on its way. */
+};
+
+static enum disk_step need_more(struct log_walk *w)
+{
+    if (w->result.has_header && w->on_header != NULL &&
+        w->on_header(w, &w->result.header) == WALK_STOP) {
+        end(w, WALK_STOPPED);
+        return DISK_RETURN;
+    }
+    if (log_page_find(w->segment, w->result.need_pos) != NULL) {
+        w->window.size = 0; /* From here on it is in memory. */
+        return DISK_ON;
+    }
+    log_walk_load(w, w->result.need_pos, w->result.need_size);
+    return DISK_RETURN;
+}
+
+static enum disk_step walk_disk(struct log_walk *w)
+{
+    switch (segment_scan_next(&w->scan, &w->window, &w->result)) {
+    case SCAN_ENTRY:
+        if (w->on_entry(w, &w->result) == WALK_STOP) {
+            end(w, WALK_STOPPED);
+            return DISK_RETURN;
+        }
+        return DISK_ON;
+    case SCAN_MORE:
+        return need_more(w);
+    case SCAN_END:
+        if (enter_next_segment(w)) {
+            return DISK_ON;
+        }
+        if (w->log->state != LOG_OPENING && !w->is_one_segment) {
+            w->result.fault = ENTRY_FAULT_ZERO; /* The log knows of more entries than are there. */
+            end(w, WALK_BAD);
+        } else {
+            end(w, WALK_AT_END);
+        }
+        return DISK_RETURN;
+    case SCAN_BAD:
+        end(w, WALK_BAD);
+        return DISK_RETURN;
+    case SCAN_DAMAGE:
+        end(w, WALK_DAMAGE);
+        return DISK_RETURN;
+    }
+    return DISK_RETURN;
+}
+
+void log_walk_run(struct log_walk *w)
+{
+    for (;;) {
+        if (is_at_end(w)) {
+            end(w, WALK_AT_END);
+            return;
+        }
+        if (enter_next_segment(w)) {
+            continue;
+        }
+        /* These may have grown since the walk was here last. */
+        w->scan.limit_pos = w->segment->filled_to;
+        w->scan.jumps = w->segment->jumps;
+        w->scan.jumps_count = w->segment->jumps_count;
+        if (!is_in_window(w, w->scan.pos)) {
+            struct log_page *pg = log_page_find_above(w->segment, w->scan.pos);
+            if (pg != NULL && pg->pos <= block_align_up(w->scan.pos)) {
+                if (walk_page(w, pg) == PAGE_STOPPED) {
+                    end(w, WALK_STOPPED);
+                    return;
+                }
+                continue;
+            }
+        }
+        if (walk_disk(w) == DISK_RETURN) {
+            return;
+        }
+    }
+}

@@ -1,0 +1,444 @@
+/* The birth of a segment file (DESIGN 4.3). Nothing refers to the file before all of it is durable.
+ *
+ *   START -> [WAIT_MKDIR_LOGS -> WAIT_MKDIR] -> WAIT_CREATE -> WAIT_ZEROS ... -> SPARE
+ *   SPARE -> WAIT_HEADER -> WAIT_FSYNC -> WAIT_RENAME -> [WAIT_LINK -> WAIT_LINK_RENAME]
+ *         -> WAIT_FSYNC_DIR -> [WAIT_FSYNC_LOGS -> WAIT_FSYNC_DATA] -> WAIT_MANIFEST -> born
+ *   any   -> RETRY (disk full) -> START            [..] only for the first segment of a log
+ *   SPARE, RETRY -> WAIT_STOP_CLOSE -> WAIT_STOP_UNLINK -> gone
+ *
+ * The file has the name "next.tmp" until its header, which needs to know the first index, is
+ * written. So one can be filled with zeros before the current segment is full, and a roll then
+ * costs one block, one fsync and three names. Such a spare is unborn in every sense: after a crash
+ * it is a leftover and is removed. Entries that arrive while their segment is being born gather in
+ * tail pages; there is at most one birth per log.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/logger.h"
+#include "storage/log_priv.h"
+
+enum {
+    LINK_NAME_SIZE = 64, /* ".<topic id>-<partition>.link" */
+};
+
+enum birth_state {
+    BIRTH_START,
+    BIRTH_WAIT_MKDIR_LOGS,
+    BIRTH_WAIT_MKDIR,
+    BIRTH_WAIT_CREATE,
+    BIRTH_WAIT_ZEROS,
+    BIRTH_SPARE,
+    BIRTH_WAIT_HEADER,
+    BIRTH_WAIT_FSYNC,
+    BIRTH_WAIT_RENAME,
+    BIRTH_WAIT_LINK,
+    BIRTH_WAIT_LINK_RENAME,
+    BIRTH_WAIT_FSYNC_DIR,
+    BIRTH_WAIT_FSYNC_LOGS,
+    BIRTH_WAIT_FSYNC_DATA,
+    BIRTH_WAIT_MANIFEST,
+    BIRTH_RETRY,
+    BIRTH_WAIT_STOP_CLOSE,
+    BIRTH_WAIT_STOP_UNLINK,
+};
+
+struct log_birth {
+    struct log *log;
+    struct log_segment *seg; /* NULL: a spare. */
+    enum birth_state state;
+    bool is_stopping;
+    int fd;
+    uint64_t zeroed_to;
+    uint64_t zeros_end;
+    struct buf *header;
+    char *logs_dir;
+    char *tmp_path;
+    char *path; /* Of the segment, once seg is known. */
+    char *link_target;
+    char *link_tmp_path;
+    char *link_path;
+    struct io_op op;
+    struct iovec iov[LOG_ZERO_IOV_MAX];
+    struct store_wait wait;
+};
+
+static void birth_run(struct log_birth *b);
+
+static void birth_free(struct log_birth *b)
+{
+    buf_unref(b->header);
+    free(b->logs_dir);
+    free(b->tmp_path);
+    free(b->path);
+    free(b->link_target);
+    free(b->link_tmp_path);
+    free(b->link_path);
+    free(b);
+}
+
+static void on_op_done(struct io_op *op)
+{
+    birth_run(container_of(op, struct log_birth, op));
+}
+
+static void on_manifest_durable(struct store_wait *w)
+{
+    birth_run(container_of(w, struct log_birth, wait));
+}
+
+static void submit(struct log_birth *b, enum birth_state next)
+{
+    b->state = next;
+    b->op.on_done = on_op_done;
+    io_submit(&log_shard(b->log)->io, &b->op);
+}
+
+static void
+submit_path(struct log_birth *b, enum io_kind kind, const char *path, enum birth_state next)
+{
+    b->op = (struct io_op){.kind = kind, .path = path};
+    submit(b, next);
+}
+
+static void submit_paths(struct log_birth *b,
+                         enum io_kind kind,
+                         const char *path,
+                         const char *new_path,
+                         enum birth_state next)
+{
+    b->op = (struct io_op){.kind = kind, .path = path, .new_path = new_path};
+    submit(b, next);
+}
+
+static void submit_create(struct log_birth *b)
+{
+    b->op = (struct io_op){
+        .kind = IO_OPEN,
+        .path = b->tmp_path,
+        .open_flags =
+            IO_OPEN_READ | IO_OPEN_WRITE | IO_OPEN_CREATE | IO_OPEN_TRUNCATE | IO_OPEN_DIRECT,
+    };
+    submit(b, BIRTH_WAIT_CREATE);
+}
+
+static void submit_zeros(struct log_birth *b)
+{
+    struct log *l = b->log;
+    b->op = (struct io_op){.fd = b->fd};
+    b->zeroed_to += log_shared_zero_op(l->env.shared, &b->op, b->iov, b->zeroed_to, b->zeros_end);
+    submit(b, BIRTH_WAIT_ZEROS);
+}
+
+static void submit_header(struct log_birth *b)
+{
+    struct log *l = b->log;
+    struct segment_header h = {
+        .salt = b->seg->salt,
+        .base = b->seg->base,
+        .partition = l->id.partition,
+        .generation = b->seg->generation,
+    };
+    memcpy(h.topic_id, l->id.topic_id.bytes, sizeof(h.topic_id));
+    segment_header_encode(&h, b->header->data);
+    b->op = (struct io_op){
+        .kind = IO_WRITE,
+        .fd = b->fd,
+        .buf = b->header->data,
+        .size = SEGMENT_HEADER_SIZE,
+    };
+    submit(b, BIRTH_WAIT_HEADER);
+}
+
+static void stop_close(struct log_birth *b)
+{
+    b->op = (struct io_op){.kind = IO_CLOSE, .fd = b->fd};
+    b->fd = -1;
+    submit(b, BIRTH_WAIT_STOP_CLOSE);
+}
+
+static void stop(struct log_birth *b)
+{
+    b->is_stopping = true;
+    if (b->fd != -1) {
+        stop_close(b);
+    } else {
+        submit_path(b, IO_UNLINK, b->tmp_path, BIRTH_WAIT_STOP_UNLINK);
+    }
+}
+
+static void gone(struct log_birth *b)
+{
+    struct log *l = b->log;
+    l->birth = NULL;
+    birth_free(b);
+    log_poke(l);
+}
+
+static void failed(struct log_birth *b, enum err e)
+{
+    struct log *l = b->log;
+    if (b->is_stopping || b->seg == NULL) {
+        stop(b); /* A spare that cannot be had is no trouble yet. */
+        return;
+    }
+    b->state = BIRTH_RETRY;
+    if (e == ERR_NO_SPACE || e == ERR_BUSY) {
+        if (!l->is_full) {
+            l->is_full = true;
+            log_warn(log_shard(l)->log, "log_disk_full", "log=%s while=birth", l->name);
+        }
+        shard_timer_arm(log_shard(l), &l->retry, LOG_RETRY_US);
+    } else {
+        log_fail(l, e, "segment birth");
+    }
+    log_poke(l);
+}
+
+static void born(struct log_birth *b)
+{
+    struct log *l = b->log;
+    struct log_segment *seg = b->seg;
+    struct segment_file *f = &seg->file;
+
+    assert(!seg->is_usable);
+    assert(f->state == SEGMENT_FILE_CLOSED);
+    seg->is_usable = true;
+    seg->filled_to = b->zeros_end;
+    f->state = SEGMENT_FILE_OPEN;
+    f->fd = b->fd;
+    l->env.shared->stats.files_open++;
+    if (f->users_count == 0) {
+        list_push_back(&l->env.shared->idle_files, &f->idle_link);
+    }
+    l->has_dir = true;
+    l->is_full = false;
+    l->birth = NULL;
+    birth_free(b);
+
+    log_fill_check(l);
+    log_kick(l);
+    log_poke(l);
+    log_offer_room(l);
+}
+
+static void put_manifest(struct log_birth *b)
+{
+    enum err e = log_segment_put(b->seg, b->zeros_end);
+    if (e != ERR_OK) {
+        failed(b, e);
+        return;
+    }
+    b->state = BIRTH_WAIT_MANIFEST;
+    b->wait.on_durable = on_manifest_durable;
+    store_wait_durable(b->log->env.store, &b->wait);
+}
+
+static void begin(struct log_birth *b)
+{
+    b->zeroed_to = SEGMENT_HEADER_SIZE;
+    b->zeros_end = SEGMENT_HEADER_SIZE + b->log->fill_step;
+    if (b->log->has_dir) {
+        submit_create(b);
+    } else {
+        submit_path(b, IO_MKDIR, b->logs_dir, BIRTH_WAIT_MKDIR_LOGS);
+    }
+}
+
+/* The header needs a segment; without one the file waits. */
+static void zeros_done(struct log_birth *b)
+{
+    if (b->zeroed_to < b->zeros_end) {
+        submit_zeros(b);
+    } else if (b->is_stopping) {
+        stop(b);
+    } else if (b->seg == NULL) {
+        b->state = BIRTH_SPARE;
+        log_poke(b->log);
+    } else {
+        submit_header(b);
+    }
+}
+
+/* What may be wrong without harm in the state that just ended. */
+static enum err result_of(const struct log_birth *b)
+{
+    switch (b->state) {
+    case BIRTH_WAIT_MKDIR_LOGS:
+    case BIRTH_WAIT_MKDIR:
+        return b->op.result == ERR_EXISTS ? ERR_OK : b->op.result;
+    case BIRTH_WAIT_LINK:
+    case BIRTH_WAIT_LINK_RENAME: /* The name-link is for people; the log lives without. */
+    case BIRTH_WAIT_STOP_CLOSE:
+    case BIRTH_WAIT_STOP_UNLINK:
+    case BIRTH_START:
+    case BIRTH_SPARE:
+    case BIRTH_RETRY:
+    case BIRTH_WAIT_MANIFEST:
+        return ERR_OK;
+    case BIRTH_WAIT_CREATE:
+    case BIRTH_WAIT_ZEROS:
+    case BIRTH_WAIT_HEADER:
+    case BIRTH_WAIT_FSYNC:
+    case BIRTH_WAIT_RENAME:
+    case BIRTH_WAIT_FSYNC_DIR:
+    case BIRTH_WAIT_FSYNC_LOGS:
+    case BIRTH_WAIT_FSYNC_DATA:
+        return b->op.result;
+    }
+    return b->op.result;
+}
+
+static void birth_run(struct log_birth *b)
+{
+    struct log *l = b->log;
+    enum err e = result_of(b);
+    if (e != ERR_OK) {
+        failed(b, e);
+        return;
+    }
+    switch (b->state) {
+    case BIRTH_START:
+    case BIRTH_RETRY:
+        begin(b);
+        break;
+    case BIRTH_WAIT_MKDIR_LOGS:
+        submit_path(b, IO_MKDIR, l->dir, BIRTH_WAIT_MKDIR);
+        break;
+    case BIRTH_WAIT_MKDIR:
+        submit_create(b);
+        break;
+    case BIRTH_WAIT_CREATE:
+        b->fd = b->op.result_fd;
+        submit_zeros(b);
+        break;
+    case BIRTH_WAIT_ZEROS:
+        zeros_done(b);
+        break;
+    case BIRTH_SPARE:
+        submit_header(b);
+        break;
+    case BIRTH_WAIT_HEADER:
+        b->op = (struct io_op){.kind = IO_FSYNC, .fd = b->fd};
+        submit(b, BIRTH_WAIT_FSYNC);
+        break;
+    case BIRTH_WAIT_FSYNC:
+        submit_paths(b, IO_RENAME, b->tmp_path, b->path, BIRTH_WAIT_RENAME);
+        break;
+    case BIRTH_WAIT_RENAME:
+        if (l->has_dir) {
+            submit_path(b, IO_FSYNC_DIR, l->dir, BIRTH_WAIT_FSYNC_DIR);
+        } else {
+            submit_paths(b, IO_SYMLINK, b->link_target, b->link_tmp_path, BIRTH_WAIT_LINK);
+        }
+        break;
+    case BIRTH_WAIT_LINK:
+        /* By rename, since a link of that name may be there from a deleted topic. */
+        submit_paths(b, IO_RENAME, b->link_tmp_path, b->link_path, BIRTH_WAIT_LINK_RENAME);
+        break;
+    case BIRTH_WAIT_LINK_RENAME:
+        submit_path(b, IO_FSYNC_DIR, l->dir, BIRTH_WAIT_FSYNC_DIR);
+        break;
+    case BIRTH_WAIT_FSYNC_DIR:
+        if (l->has_dir) {
+            put_manifest(b);
+        } else {
+            submit_path(b, IO_FSYNC_DIR, b->logs_dir, BIRTH_WAIT_FSYNC_LOGS);
+        }
+        break;
+    case BIRTH_WAIT_FSYNC_LOGS:
+        submit_path(b, IO_FSYNC_DIR, l->env.dir, BIRTH_WAIT_FSYNC_DATA);
+        break;
+    case BIRTH_WAIT_FSYNC_DATA:
+        put_manifest(b);
+        break;
+    case BIRTH_WAIT_MANIFEST:
+        born(b);
+        break;
+    case BIRTH_WAIT_STOP_CLOSE:
+        submit_path(b, IO_UNLINK, b->tmp_path, BIRTH_WAIT_STOP_UNLINK);
+        break;
+    case BIRTH_WAIT_STOP_UNLINK:
+        gone(b);
+        break;
+    }
+}
+
+static struct log_birth *birth_new(struct log *l)
+{
+    struct log_birth *b = calloc(1, sizeof(*b));
+    if (b == NULL) {
+        panic("no memory for a segment birth");
+    }
+    b->log = l;
+    b->fd = -1;
+    b->state = BIRTH_START;
+    b->header = buf_alloc(log_shard(l)->bufs, SEGMENT_HEADER_SIZE, BUF_RESERVED);
+    if (b->header == NULL && log_shared_evict(l->env.shared, SEGMENT_HEADER_SIZE)) {
+        b->header = buf_alloc(log_shard(l)->bufs, SEGMENT_HEADER_SIZE, BUF_RESERVED);
+    }
+    if (b->header == NULL) {
+        birth_free(b);
+        return NULL;
+    }
+    const char *dir_name = strrchr(l->dir, '/') + 1;
+    char link_tmp_name[LINK_NAME_SIZE];
+    (void)snprintf(link_tmp_name, sizeof(link_tmp_name), ".%s.link", dir_name);
+    b->logs_dir = log_path(l->env.dir, "logs");
+    b->tmp_path = log_path(l->dir, "next.tmp");
+    b->link_target = strdup(dir_name);
+    b->link_tmp_path = log_path(b->logs_dir, link_tmp_name);
+    b->link_path = log_path(b->logs_dir, l->name);
+    return b;
+}
+
+enum err log_birth_start(struct log *l, struct log_segment *seg)
+{
+    struct log_birth *b = l->birth;
+    if (b == NULL) {
+        b = birth_new(l);
+        if (b == NULL) {
+            return ERR_BUSY;
+        }
+        l->birth = b;
+    }
+    assert(b->seg == NULL);
+    if (seg != NULL) {
+        b->seg = seg;
+        b->path = log_segment_path(l, seg->base.index, ".log");
+    }
+    if (b->state == BIRTH_START || b->state == BIRTH_SPARE) {
+        birth_run(b);
+    }
+    return ERR_OK;
+}
+
+void log_birth_retry(struct log *l)
+{
+    if (l->birth != NULL && l->birth->state == BIRTH_RETRY && !l->is_failed) {
+        struct log_birth *b = l->birth;
+        if (b->fd != -1) {
+            /* O_TRUNC on the next try; the old descriptor has no further use. */
+            b->op = (struct io_op){.kind = IO_CLOSE, .fd = b->fd};
+            b->fd = -1;
+            submit(b, BIRTH_START);
+            return;
+        }
+        birth_run(b);
+    }
+}
+
+bool log_birth_stop(struct log *l)
+{
+    struct log_birth *b = l->birth;
+    if (b == NULL) {
+        return true;
+    }
+    if (b->state == BIRTH_SPARE || b->state == BIRTH_RETRY) {
+        stop(b);
+    } else if (b->seg == NULL) {
+        b->is_stopping = true;
+    }
+    return false;
+}

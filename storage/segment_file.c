@@ -1,0 +1,157 @@
+/* Descriptors of segment files: opened when somebody needs one, closed when too many are idle.
+ *
+ *   CLOSED -> WAIT_OPEN -> OPEN -> WAIT_CLOSE -> CLOSED
+ *
+ * A file that is wanted again while it closes is opened right afterwards.
+ */
+#include <stdlib.h>
+
+#include "storage/log_priv.h"
+
+static void on_op_done(struct io_op *op);
+
+static struct log_segment *segment_of(struct segment_file *f)
+{
+    return container_of(f, struct log_segment, file);
+}
+
+void segment_file_init(struct segment_file *f)
+{
+    *f = (struct segment_file){.state = SEGMENT_FILE_CLOSED, .fd = -1};
+    list_init(&f->waiters);
+    list_init(&f->idle_link);
+}
+
+static void tell(struct segment_file *f, enum err e)
+{
+    struct list waiters;
+    list_init(&waiters);
+    list_splice_back(&waiters, &f->waiters);
+    for (struct list *n = list_pop_front(&waiters); n != NULL; n = list_pop_front(&waiters)) {
+        struct segment_wait *w = container_of(n, struct segment_wait, link);
+        w->on_ready(w, e);
+    }
+}
+
+static void start_open(struct log_segment *seg)
+{
+    struct segment_file *f = &seg->file;
+    assert(f->state == SEGMENT_FILE_CLOSED);
+    f->path = log_segment_path(seg->log, seg->base.index, ".log");
+    if (f->path == NULL) {
+        panic("no memory for a path");
+    }
+    f->state = SEGMENT_FILE_WAIT_OPEN;
+    f->op = (struct io_op){
+        .kind = IO_OPEN,
+        .path = f->path,
+        .open_flags = IO_OPEN_READ | IO_OPEN_WRITE | IO_OPEN_DIRECT,
+        .on_done = on_op_done,
+    };
+    io_submit(&log_shard(seg->log)->io, &f->op);
+}
+
+static void start_close(struct log_segment *seg)
+{
+    struct segment_file *f = &seg->file;
+    assert(f->state == SEGMENT_FILE_OPEN);
+    assert(f->users_count == 0);
+    list_remove(&f->idle_link);
+    f->state = SEGMENT_FILE_WAIT_CLOSE;
+    f->op = (struct io_op){.kind = IO_CLOSE, .fd = f->fd, .on_done = on_op_done};
+    seg->log->env.shared->stats.files_open--;
+    io_submit(&log_shard(seg->log)->io, &f->op);
+}
+
+static void on_op_done(struct io_op *op)
+{
+    struct segment_file *f = container_of(op, struct segment_file, op);
+    struct log_segment *seg = segment_of(f);
+    struct log *l = seg->log;
+
+    if (f->state == SEGMENT_FILE_WAIT_CLOSE) {
+        f->state = SEGMENT_FILE_CLOSED;
+        f->fd = -1;
+        if (f->users_count > 0) {
+            start_open(seg);
+        } else {
+            tell(f, ERR_OK);
+        }
+        return;
+    }
+    assert(f->state == SEGMENT_FILE_WAIT_OPEN);
+    free(f->path);
+    f->path = NULL;
+    if (op->result != ERR_OK) {
+        f->state = SEGMENT_FILE_CLOSED;
+        tell(f, op->result);
+        if (f->users_count > 0 && l->state != LOG_OPENING) {
+            log_fail(l, op->result, "open a segment");
+        }
+        return;
+    }
+    f->state = SEGMENT_FILE_OPEN;
+    f->fd = op->result_fd;
+    l->env.shared->stats.files_open++;
+    if (f->is_unwanted && f->users_count == 0) {
+        start_close(seg);
+        return;
+    }
+    tell(f, ERR_OK);
+    if (f->users_count == 0 && f->state == SEGMENT_FILE_OPEN) {
+        list_push_back(&l->env.shared->idle_files, &f->idle_link);
+    }
+    log_kick(l);
+}
+
+static void trim_idle(struct log_shared *ls)
+{
+    while (ls->stats.files_open > ls->options.files_max && !list_is_empty(&ls->idle_files)) {
+        struct segment_file *f = container_of(ls->idle_files.next, struct segment_file, idle_link);
+        start_close(segment_of(f));
+    }
+}
+
+void segment_file_use(struct log_segment *seg)
+{
+    struct segment_file *f = &seg->file;
+    assert(!f->is_unwanted);
+    f->users_count++;
+    list_remove(&f->idle_link);
+    if (f->state == SEGMENT_FILE_CLOSED && seg->is_usable) {
+        start_open(seg);
+    }
+}
+
+void segment_file_unuse(struct log_segment *seg)
+{
+    struct segment_file *f = &seg->file;
+    assert(f->users_count > 0);
+    f->users_count--;
+    if (f->users_count == 0 && f->state == SEGMENT_FILE_OPEN) {
+        list_push_back(&seg->log->env.shared->idle_files, &f->idle_link);
+        trim_idle(seg->log->env.shared);
+    }
+}
+
+void segment_file_wait(struct log_segment *seg, struct segment_wait *w)
+{
+    assert(seg->file.users_count > 0);
+    assert(seg->file.state != SEGMENT_FILE_OPEN);
+    list_push_back(&seg->file.waiters, &w->link);
+}
+
+bool segment_file_close(struct log_segment *seg, struct segment_wait *w)
+{
+    struct segment_file *f = &seg->file;
+    assert(f->users_count == 0);
+    if (f->state == SEGMENT_FILE_CLOSED) {
+        return false;
+    }
+    f->is_unwanted = true;
+    if (f->state == SEGMENT_FILE_OPEN) {
+        start_close(seg);
+    }
+    list_push_back(&f->waiters, &w->link);
+    return true;
+}

@@ -1,0 +1,199 @@
+/* Zeros ahead of the tail (DESIGN 4.2), so that an append only overwrites blocks that were written
+ * before and changes no metadata of the file.
+ *
+ *   WAIT_ZEROS ... -> WAIT_FSYNC -> WAIT_MANIFEST -> done
+ *
+ * What lies beyond filled_to of the durable manifest record is undefined after a crash: the next
+ * fill starts there again. Steps grow while they are needed more often than once a second, and
+ * shrink again for a log that became slow.
+ */
+#include <stdlib.h>
+
+#include "core/logger.h"
+#include "storage/log_priv.h"
+
+enum {
+    FILL_OFTEN_US = 1000 * 1000,
+    FILL_SELDOM_US = 30 * 1000 * 1000,
+};
+
+enum fill_state {
+    FILL_WAIT_ZEROS,
+    FILL_WAIT_FSYNC,
+    FILL_WAIT_MANIFEST,
+};
+
+struct log_fill {
+    struct log_segment *seg;
+    enum fill_state state;
+    uint64_t zeroed_to;
+    uint64_t end_pos;
+    struct io_op op;
+    struct iovec iov[LOG_ZERO_IOV_MAX];
+    struct store_wait wait;
+    struct segment_wait file;
+};
+
+static void fill_run(struct log_fill *fl);
+
+static void on_op_done(struct io_op *op)
+{
+    struct log_fill *fl = container_of(op, struct log_fill, op);
+    fill_run(fl);
+}
+
+static void on_manifest_durable(struct store_wait *w)
+{
+    fill_run(container_of(w, struct log_fill, wait));
+}
+
+static void submit(struct log_fill *fl, enum fill_state next)
+{
+    fl->state = next;
+    fl->op.fd = fl->seg->file.fd;
+    fl->op.on_done = on_op_done;
+    io_submit(&log_shard(fl->seg->log)->io, &fl->op);
+}
+
+static void submit_zeros(struct log_fill *fl)
+{
+    fl->op = (struct io_op){0};
+    fl->zeroed_to +=
+        log_shared_zero_op(fl->seg->log->env.shared, &fl->op, fl->iov, fl->zeroed_to, fl->end_pos);
+    submit(fl, FILL_WAIT_ZEROS);
+}
+
+/* Ends the task; e says how. */
+static void finish(struct log_fill *fl, enum err e)
+{
+    struct log *l = fl->seg->log;
+    l->fill = NULL;
+    if (e == ERR_OK) {
+        l->stats.filled_bytes += fl->end_pos - fl->seg->filled_to;
+        fl->seg->filled_to = fl->end_pos;
+        l->is_full = false;
+    }
+    segment_file_unuse(fl->seg);
+    free(fl);
+
+    if (e == ERR_NO_SPACE || e == ERR_BUSY) {
+        if (!l->is_full) {
+            l->is_full = true;
+            log_warn(log_shard(l)->log, "log_disk_full", "log=%s while=fill", l->name);
+        }
+        shard_timer_arm(log_shard(l), &l->retry, LOG_RETRY_US);
+    } else if (e != ERR_OK) {
+        log_fail(l, e, "zero-fill");
+    } else {
+        log_fill_check(l);
+        log_kick(l);
+        log_offer_room(l);
+    }
+    log_poke(l);
+}
+
+static void fill_run(struct log_fill *fl)
+{
+    if (fl->state != FILL_WAIT_MANIFEST && fl->op.result != ERR_OK) {
+        finish(fl, fl->op.result);
+        return;
+    }
+    switch (fl->state) {
+    case FILL_WAIT_ZEROS:
+        if (fl->zeroed_to < fl->end_pos) {
+            submit_zeros(fl);
+        } else {
+            /* Sizes and extents of the new blocks: no shared flush covers those. */
+            fl->op = (struct io_op){.kind = IO_FSYNC};
+            submit(fl, FILL_WAIT_FSYNC);
+        }
+        break;
+    case FILL_WAIT_FSYNC: {
+        enum err e = log_segment_put(fl->seg, fl->end_pos);
+        if (e != ERR_OK) {
+            finish(fl, e);
+            break;
+        }
+        fl->state = FILL_WAIT_MANIFEST;
+        fl->wait.on_durable = on_manifest_durable;
+        store_wait_durable(fl->seg->log->env.store, &fl->wait);
+        break;
+    }
+    case FILL_WAIT_MANIFEST:
+        finish(fl, ERR_OK);
+        break;
+    }
+}
+
+static void on_file_ready(struct segment_wait *w, enum err e)
+{
+    struct log_fill *fl = container_of(w, struct log_fill, file);
+    if (e != ERR_OK) {
+        finish(fl, e);
+    } else {
+        submit_zeros(fl);
+    }
+}
+
+static void adapt_step(struct log *l)
+{
+    uint64_t now_us = log_shard(l)->now_us;
+    uint64_t gap_us = now_us - l->filled_at_us;
+    if (gap_us < FILL_OFTEN_US) {
+        l->fill_step = l->fill_step < l->options.fill_step_max / 2 ? l->fill_step * 2
+                                                                   : l->options.fill_step_max;
+    } else if (gap_us > FILL_SELDOM_US) {
+        l->fill_step = l->options.fill_step_min;
+    }
+    l->filled_at_us = now_us;
+}
+
+/* Up to where the segment is to be filled now; filled_to if it is enough. */
+static uint64_t wanted_end(const struct log_segment *seg)
+{
+    const struct log *l = seg->log;
+    uint64_t tail_pos = block_align_up(seg->tail_pos);
+    if (seg->filled_to >= tail_pos + l->fill_step / 2) {
+        return seg->filled_to;
+    }
+    uint64_t end_max = block_align_up(l->options.segment_size_max);
+    if (end_max < tail_pos) {
+        end_max = tail_pos; /* One entry larger than a segment should be. */
+    }
+    if (seg->filled_to >= end_max) {
+        return seg->filled_to;
+    }
+    uint64_t from_pos = seg->filled_to > tail_pos ? seg->filled_to : tail_pos;
+    uint64_t end_pos = block_align_up(from_pos + l->fill_step);
+    return end_pos < end_max ? end_pos : end_max;
+}
+
+void log_fill_check(struct log *l)
+{
+    struct log_segment *seg = log_tail_segment(l);
+    if (l->fill != NULL || l->is_failed || seg == NULL || !seg->is_usable ||
+        (l->state != LOG_OPEN && l->state != LOG_CUTTING && l->state != LOG_CLOSING)) {
+        return;
+    }
+    bool waits_for_room = l->is_full && timer_is_armed(&l->retry);
+    if (waits_for_room || wanted_end(seg) == seg->filled_to) {
+        return;
+    }
+    adapt_step(l);
+    struct log_fill *fl = calloc(1, sizeof(*fl));
+    if (fl == NULL) {
+        panic("no memory for a fill task");
+    }
+    fl->seg = seg;
+    fl->zeroed_to = seg->filled_to;
+    fl->end_pos = wanted_end(seg);
+    fl->state = FILL_WAIT_ZEROS;
+    l->fill = fl;
+    segment_file_use(seg);
+    if (segment_file_is_open(seg)) {
+        submit_zeros(fl);
+    } else {
+        fl->file.on_ready = on_file_ready;
+        segment_file_wait(seg, &fl->file);
+    }
+}

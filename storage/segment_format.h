@@ -1,0 +1,106 @@
+/* What stands about segments on disk, outside of the entries: the header block of a segment file
+ * and the values in the shard's store. Little-endian, no padding.
+ *
+ * A segment is named twice, in its header and in the manifest record of the store. The record is
+ * what counts: it was durable before the segment was used, and salt, base and generation of every
+ * entry are judged by it. The header is for people and tools that have only the file; recovery
+ * warns when it disagrees.
+ *
+ * Shard: pure; any.
+ */
+#pragma once
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/ids.h"
+#include "core/slice.h"
+
+enum {
+    SEGMENT_HEADER_SIZE = 4096, /* One block; the first entry follows. */
+    SEGMENT_NAME_SIZE = 32,     /* "<20 digits>.index", and NUL. */
+};
+
+/* What comes before the first entry of a segment. */
+struct segment_base {
+    uint64_t index;       /* Raft index of the first entry. */
+    int64_t offset;       /* Its Kafka offset. */
+    uint64_t previous_id; /* entry_id of the entry before; 0 at the start of the log. */
+    uint64_t term;        /* Its term; 0 at the start of the log. */
+};
+
+struct segment_header {
+    uint8_t magic[8];
+    uint32_t version;
+    uint32_t crc; /* CRC-32C over the struct with this field zero. */
+    uint64_t salt;
+    struct segment_base base;
+    uint8_t topic_id[16];
+    int32_t partition;
+    uint32_t generation; /* Of the log when the segment was born. */
+    uint8_t reserved[48];
+};
+static_assert(sizeof(struct segment_header) == 128, "on-disk size");
+static_assert(offsetof(struct segment_header, base) == 24, "on-disk layout");
+
+/* Writes the header block into block (SEGMENT_HEADER_SIZE bytes). */
+void segment_header_encode(struct segment_header *h, uint8_t *block);
+/* ERR_CORRUPT, ERR_NEWER_FORMAT. */
+enum err segment_header_decode(const uint8_t *block, struct segment_header *ret_header);
+
+/* STORE_SEGMENT, sub = base index. */
+struct segment_record {
+    uint32_t version;
+    uint32_t generation;
+    uint64_t salt;
+    struct segment_base base;
+    uint64_t filled_to; /* Blocks below were written and are durable with their extents. */
+};
+static_assert(sizeof(struct segment_record) == 56, "on-disk size");
+
+/* STORE_CUT, sub = generation. */
+struct cut_record {
+    uint32_t version;
+    uint32_t generation;  /* After the cut. */
+    uint64_t segment;     /* Base index of the segment it cuts into. */
+    uint64_t pos;         /* End of the last entry that stays. Readers jump to the next block. */
+    uint64_t index;       /* First one removed. */
+    uint64_t previous_id; /* Of the last entry that stays; what the next one must name. */
+    uint64_t is_done;     /* 0: an intent, recovery redoes it. */
+};
+static_assert(sizeof(struct cut_record) == 48, "on-disk size");
+
+/* STORE_DURABLE, sub 0. */
+struct durable_record {
+    uint32_t version;
+    uint32_t generation; /* Of the log when durable_index was learnt. */
+    uint64_t durable_index;
+    uint64_t commit_index;
+};
+static_assert(sizeof(struct durable_record) == 24, "on-disk size");
+
+/* Each sets version. The decoders check size and version: ERR_CORRUPT, ERR_NEWER_FORMAT. */
+struct slice segment_record_encode(struct segment_record *r);
+enum err segment_record_decode(struct slice value, struct segment_record *ret_record);
+struct slice cut_record_encode(struct cut_record *r);
+enum err cut_record_decode(struct slice value, struct cut_record *ret_record);
+struct slice durable_record_encode(struct durable_record *r);
+enum err durable_record_decode(struct slice value, struct durable_record *ret_record);
+
+/* "<base index, 20 digits><suffix>", suffix for example ".log". */
+void segment_name_format(uint64_t base_index, const char *suffix, char ret_name[SEGMENT_NAME_SIZE]);
+/* False if name is not of that form with that suffix. */
+bool segment_name_parse(const char *name, const char *suffix, uint64_t *ret_base_index);
+
+static inline uint64_t block_align_up(uint64_t pos)
+{
+    return (pos + 4095) & ~(uint64_t)4095;
+}
+
+static inline uint64_t block_align_down(uint64_t pos)
+{
+    return pos & ~(uint64_t)4095;
+}
