@@ -4,6 +4,7 @@
 #include <criterion/new/assert.h>
 #include <stdlib.h>
 
+#include "core/io_uring.h"
 #include "core/shard.h"
 #include "core/thread.h"
 
@@ -33,19 +34,25 @@ static void drop_line(struct logger *l, enum log_level level, const char *line, 
     (void)size;
 }
 
-static void node_init(struct node *n, struct shard_group *g, uint16_t id)
+static void
+node_init_on(struct node *n, struct shard_group *g, uint16_t id, struct io_backend *backend)
 {
-    fake_backend_init(&n->fake);
     clock_init_real(&n->clock);
     n->logger = (struct logger){.level = LOG_ERROR, .sink = drop_line};
     const struct shard_options o = {
-        .backend = &n->fake.backend,
+        .backend = backend,
         .clock = &n->clock,
         .log = &n->logger,
         .rand_seed = 1,
         .memory_size = 1 << 20,
     };
     cr_assert(eq(int, shard_init(&n->shard, g, id, &o), ERR_OK));
+}
+
+static void node_init(struct node *n, struct shard_group *g, uint16_t id)
+{
+    fake_backend_init(&n->fake);
+    node_init_on(n, g, id, &n->fake.backend);
 }
 
 static void node_done(struct node *n)
@@ -247,6 +254,14 @@ static void run_shard(void *context)
     shard_run(context);
 }
 
+static void check_ping(const struct ping *p)
+{
+    cr_assert(eq(u32, p->home_next, p->sent_next));
+    cr_assert(eq(u32, p->there_next, p->sent_next));
+    cr_assert(gt(u64, p->rig->nodes[0].shard.counters.messages_overflowed, 0));
+    cr_assert(gt(u64, p->rig->nodes[0].shard.counters.wakes_sent, 0));
+}
+
 Test(xmsg, two_threads_lose_no_wake_and_keep_order)
 {
     struct rig *r = rig_new();
@@ -255,15 +270,65 @@ Test(xmsg, two_threads_lose_no_wake_and_keep_order)
     shard_post(&r->nodes[0].shard, &p.send_burst);
     struct thread threads[2];
     for (size_t i = 0; i < 2; i++) {
-        cr_assert(
-            eq(int, thread_start(&threads[i], "shard", -1, run_shard, &r->nodes[i].shard), ERR_OK));
+        enum err e = thread_start(&threads[i], "shard", -1, run_shard, &r->nodes[i].shard);
+        cr_assert(eq(int, e, ERR_OK));
     }
     for (size_t i = 0; i < 2; i++) {
         thread_join(&threads[i]);
     }
-    cr_assert(eq(u32, p.home_next, p.sent_next));
-    cr_assert(eq(u32, p.there_next, p.sent_next));
-    cr_assert(gt(u64, r->nodes[0].shard.counters.messages_overflowed, 0));
-    cr_assert(gt(sz, r->nodes[1].fake.wakes_count, 0));
+    check_ping(&p);
     rig_free(r);
+}
+
+/* The same on real rings, as the broker runs: each thread makes its ring and its shard. */
+struct uring_node {
+    struct ping *ping; /* For shard 0: posts the first burst. */
+    struct node *node;
+    struct shard_group *group;
+    uint16_t id;
+    struct io_backend *backend;
+};
+
+static void run_uring_shard(void *context)
+{
+    struct uring_node *u = context;
+    char why[IO_URING_WHY_SIZE];
+    cr_assert(eq(int, io_uring_backend_new(&u->backend, why), ERR_OK), "%s", why);
+    node_init_on(u->node, u->group, u->id, u->backend);
+    if (u->id == 0) {
+        shard_post(&u->node->shard, &u->ping->send_burst);
+    }
+    shard_run(&u->node->shard);
+}
+
+Test(xmsg, two_threads_on_real_rings)
+{
+    struct rig *r = calloc(1, sizeof(*r));
+    struct ping p = {.rig = r, .bursts_left = BURSTS_COUNT};
+    struct uring_node nodes[2];
+    struct thread threads[2];
+    char why[IO_URING_WHY_SIZE];
+    struct io_backend *probe = NULL;
+    if (io_uring_backend_new(&probe, why) != ERR_OK) {
+        cr_skip_test("SKIPPED, NOTHING WAS TESTED: %s", why);
+    }
+    io_uring_backend_free(probe);
+    cr_assert(eq(int, shard_group_new(2, &r->group), ERR_OK));
+    task_init(&p.send_burst, "send_burst", send_burst);
+    for (uint16_t i = 0; i < 2; i++) {
+        nodes[i] =
+            (struct uring_node){.ping = &p, .node = &r->nodes[i], .group = r->group, .id = i};
+        enum err e = thread_start(&threads[i], "shard", -1, run_uring_shard, &nodes[i]);
+        cr_assert(eq(int, e, ERR_OK));
+    }
+    for (size_t i = 0; i < 2; i++) {
+        thread_join(&threads[i]);
+    }
+    check_ping(&p);
+    for (size_t i = 0; i < 2; i++) {
+        shard_done(&r->nodes[i].shard);
+        io_uring_backend_free(nodes[i].backend);
+    }
+    shard_group_free(r->group);
+    free(r);
 }
