@@ -17,7 +17,7 @@
 #include "core/shard.h"
 #include "core/stats.h"
 #include "net/conn.h"
-#include "net/log_limit_priv.h"
+#include "net/log_limit.h"
 
 enum {
     CONN_PREFIX_SIZE = 4,

@@ -3,7 +3,7 @@
 
 #include "core/shard.h"
 #include "net/address_priv.h"
-#include "net/log_limit_priv.h"
+#include "net/log_limit.h"
 #include "net/transport_kernel.h"
 
 struct kernel_transport {
