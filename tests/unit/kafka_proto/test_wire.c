@@ -57,7 +57,8 @@ Test(wire, a_tagged_value_fills_its_size)
         while (wire_next_tag(&r, &tags)) {
             value = rbuf_i32(&in);
         }
-        cr_assert(eq(int, rbuf_finish(&in), rows[i].expected), "size=%u", rows[i].size);
+        /* Not rbuf_finish, which would also object to what is left over. */
+        cr_assert(eq(int, in.failure, rows[i].expected), "size=%u", rows[i].size);
         cr_assert(rows[i].expected != ERR_OK || value == 9);
     }
 }
