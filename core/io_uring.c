@@ -624,7 +624,8 @@ static enum err explain_setup(int error, char ret_why[IO_URING_WHY_SIZE])
         why = "no descriptor left for io_uring: raise the limit on open files (ulimit -n)";
         e = ERR_BUSY;
     } else {
-        why = "no memory for io_uring: free some, or raise the locked-memory limit (ulimit -l)";
+        why = "no memory for io_uring: raise the locked-memory limit (ulimit -l, LimitMEMLOCK= of "
+              "systemd, --ulimit memlock=-1 of docker), or free some";
         e = ERR_BUSY;
     }
     (void)snprintf(ret_why, IO_URING_WHY_SIZE, "%s (errno %d)", why, error);

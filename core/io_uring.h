@@ -16,6 +16,7 @@
 
 enum {
     IO_URING_WHY_SIZE = 256,
+    IO_URING_LOCKED_SIZE = 256 * 1024, /* Of one ring; newer kernels count it as locked memory. */
 };
 
 /* On failure ret_why holds one line for the operator that names the fix.
@@ -27,6 +28,7 @@ enum err io_uring_backend_new(struct io_backend **ret_backend, char ret_why[IO_U
  * never complete. Accepts NULL. */
 void io_uring_backend_free(struct io_backend *b);
 
-/* Whether this process may register (lock) size bytes of memory. Without that, I/O still works, but
- * pays for pinning pages on each op. ERR_NO_SPACE with one line in why that names the fix. */
+/* Whether this process may lock size bytes of memory: all shards' buffers and IO_URING_LOCKED_SIZE
+ * for each. Without the buffers' share, I/O still works, but pays for pinning pages on each op;
+ * without the rings', nothing does. ERR_NO_SPACE with one line in why that names the fix. */
 enum err io_uring_check_memlock(uint64_t size, char *why, size_t why_size);
