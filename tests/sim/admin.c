@@ -1,0 +1,331 @@
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/assert.h"
+#include "kafka/proto/create_topics.h"
+#include "kafka/proto/delete_topics.h"
+#include "kafka/proto/error_codes.h"
+#include "kafka/proto/metadata.h"
+#include "kafka/proto/schema.h"
+
+#include "tests/sim/broker_mode.h"
+
+static bool is_retriable(const struct broker_run *run, int16_t code)
+{
+    return code == KAFKA_REQUEST_TIMED_OUT ||
+           (code == KAFKA_KAFKA_STORAGE_ERROR && run_has_faults(run));
+}
+
+static void begin_life(struct broker_run *run, struct sim_topic *t)
+{
+    t->life++;
+    t->partitions_count = (int32_t)sim_between(run->sim, 1, TOPIC_PARTITIONS_MAX);
+    for (int32_t i = 0; i < t->partitions_count; i++) {
+        char name[64];
+        (void)snprintf(name, sizeof(name), "%s-%d life %u", t->name, i, t->life);
+        history_init(&t->histories[i], run->sim, name);
+    }
+}
+
+static void end_life(struct sim_topic *t)
+{
+    for (int32_t i = 0; i < t->partitions_count; i++) {
+        history_done(&t->histories[i]);
+    }
+    t->partitions_count = 0;
+    t->state = TOPIC_ABSENT;
+}
+
+static struct sim_topic *find_topic(struct broker_run *run, struct slice name)
+{
+    for (uint32_t i = 0; i < run->topics_count; i++) {
+        if (slice_equal_string(name, run->topics[i].name)) {
+            return &run->topics[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- answers ---- */
+
+static void on_created(struct kafka_call *call, struct rbuf *body, struct arena *arena)
+{
+    struct admin *a = container_of(call, struct admin, call);
+    struct sim *sim = a->actor.run->sim;
+    struct sim_topic *t = a->topic;
+    a->is_calling = false;
+    if (body == NULL) {
+        a->was_uncertain = true;
+        return;
+    }
+    struct create_topics_response response;
+    enum err e = create_topics_response_decode(body, call->version, arena, &response);
+    sim_check(sim, e == ERR_OK && response.topics_count == 1, "CreateTopics: %s", err_name(e));
+    int16_t code = response.topics[0].error_code;
+    if (is_retriable(a->actor.run, code)) {
+        a->was_uncertain = true;
+        return;
+    }
+    sim_check(sim,
+              code == KAFKA_NONE || (code == KAFKA_TOPIC_ALREADY_EXISTS && a->was_uncertain),
+              "CreateTopics %s: error_code=%d",
+              t->name,
+              code);
+    sim_say(sim, "topic %s: created, life=%u", t->name, t->life);
+    sim_trace(sim, "created", t->life, (uint64_t)(t - a->actor.run->topics));
+    t->state = TOPIC_LIVE;
+    t->id = (struct uuid){0}; /* Metadata will tell. */
+}
+
+static void on_deleted(struct kafka_call *call, struct rbuf *body, struct arena *arena)
+{
+    struct admin *a = container_of(call, struct admin, call);
+    struct sim *sim = a->actor.run->sim;
+    struct sim_topic *t = a->topic;
+    a->is_calling = false;
+    if (body == NULL) {
+        a->was_uncertain = true;
+        return;
+    }
+    struct delete_topics_response response;
+    enum err e = delete_topics_response_decode(body, call->version, arena, &response);
+    sim_check(sim, e == ERR_OK && response.responses_count == 1, "DeleteTopics: %s", err_name(e));
+    int16_t code = response.responses[0].error_code;
+    if (is_retriable(a->actor.run, code)) {
+        a->was_uncertain = true;
+        return;
+    }
+    sim_check(sim,
+              code == KAFKA_NONE || (code == KAFKA_UNKNOWN_TOPIC_OR_PARTITION && a->was_uncertain),
+              "DeleteTopics %s: error_code=%d",
+              t->name,
+              code);
+    sim_say(sim, "topic %s: deleted, life=%u", t->name, t->life);
+    sim_trace(sim, "deleted", t->life, (uint64_t)(t - a->actor.run->topics));
+    end_life(t);
+}
+
+static void check_live(struct admin *a, const struct metadata_response_topic *m)
+{
+    struct sim *sim = a->actor.run->sim;
+    struct sim_topic *t = find_topic(a->actor.run, m->name);
+    sim_check(sim, t != NULL, "metadata names a topic that nobody made");
+    if (t->state == TOPIC_ABSENT) {
+        sim_check(sim,
+                  m->error_code == KAFKA_UNKNOWN_TOPIC_OR_PARTITION,
+                  "a deleted topic is there: %s error_code=%d",
+                  t->name,
+                  m->error_code);
+    }
+    if (t->state != TOPIC_LIVE) {
+        return;
+    }
+    sim_check(sim,
+              m->error_code == KAFKA_NONE && m->partitions_count == (size_t)t->partitions_count,
+              "a created topic is gone or changed: %s error_code=%d partitions=%zu expected=%d",
+              t->name,
+              m->error_code,
+              m->partitions_count,
+              t->partitions_count);
+    if (uuid_is_zero(&t->id)) {
+        t->id = m->topic_id;
+    }
+    sim_check(sim, uuid_equal(&t->id, &m->topic_id), "topic %s has another id", t->name);
+    for (size_t i = 0; i < m->partitions_count; i++) {
+        sim_check(sim,
+                  m->partitions[i].error_code == KAFKA_NONE && m->partitions[i].leader_id == 1,
+                  "topic %s: partition %d has error_code=%d leader=%d",
+                  t->name,
+                  m->partitions[i].partition_index,
+                  m->partitions[i].error_code,
+                  m->partitions[i].leader_id);
+    }
+}
+
+static void on_metadata(struct kafka_call *call, struct rbuf *body, struct arena *arena)
+{
+    struct admin *a = container_of(call, struct admin, call);
+    struct sim *sim = a->actor.run->sim;
+    a->is_calling = false;
+    if (body == NULL) {
+        return;
+    }
+    struct metadata_response response;
+    enum err e = metadata_response_decode(body, call->version, arena, &response);
+    sim_check(sim, e == ERR_OK, "Metadata: %s", err_name(e));
+    sim_check(sim,
+              response.brokers_count == 1 && response.brokers[0].node_id == 1 &&
+                  response.controller_id == 1,
+              "metadata names %zu brokers",
+              response.brokers_count);
+    sim_check(sim,
+              response.topics_count == a->actor.run->topics_count,
+              "metadata answers for %zu topics",
+              response.topics_count);
+    for (size_t i = 0; i < response.topics_count; i++) {
+        check_live(a, &response.topics[i]);
+    }
+}
+
+/* ---- requests ---- */
+
+static void send_create(struct admin *a)
+{
+    struct sim_topic *t = a->topic;
+    struct create_topics_request_topic topic;
+    struct create_topics_request request;
+    create_topics_request_init(&request);
+    create_topics_request_topic_init(&topic);
+    topic.name = slice_of_string(t->name);
+    topic.num_partitions = t->partitions_count;
+    topic.replication_factor = 1;
+    request.topics = &topic;
+    request.topics_count = 1;
+    a->call = (struct kafka_call){.api_key = CREATE_TOPICS_API.key,
+                                  .version = (int16_t)sim_between(a->actor.run->sim,
+                                                                  CREATE_TOPICS_VERSION_MIN,
+                                                                  CREATE_TOPICS_VERSION_MAX),
+                                  .on_answer = on_created};
+    struct wbuf w;
+    kafka_client_begin(&a->client, &a->call, &w);
+    enum err e = create_topics_request_encode(&w, a->call.version, &request);
+    assert(e == ERR_OK);
+    a->is_calling = true;
+    kafka_client_send(&a->client, &a->call, &w, true);
+}
+
+static void send_delete(struct admin *a)
+{
+    struct sim *sim = a->actor.run->sim;
+    struct slice name = slice_of_string(a->topic->name);
+    struct delete_topics_request_topic topic;
+    struct delete_topics_request request;
+    delete_topics_request_init(&request);
+    delete_topics_request_topic_init(&topic);
+    a->call = (struct kafka_call){
+        .api_key = DELETE_TOPICS_API.key,
+        .version = (int16_t)sim_between(sim, DELETE_TOPICS_VERSION_MIN, DELETE_TOPICS_VERSION_MAX),
+        .on_answer = on_deleted};
+    if (a->call.version >= 6) {
+        topic.name = name;
+        request.topics = &topic;
+        request.topics_count = 1;
+    } else {
+        request.topic_names = &name;
+        request.topic_names_count = 1;
+    }
+    struct wbuf w;
+    kafka_client_begin(&a->client, &a->call, &w);
+    enum err e = delete_topics_request_encode(&w, a->call.version, &request);
+    assert(e == ERR_OK);
+    a->is_calling = true;
+    kafka_client_send(&a->client, &a->call, &w, true);
+}
+
+static void send_metadata(struct admin *a)
+{
+    struct broker_run *run = a->actor.run;
+    struct metadata_request_topic topics[TOPICS_MAX];
+    struct metadata_request request;
+    metadata_request_init(&request);
+    for (uint32_t i = 0; i < run->topics_count; i++) {
+        metadata_request_topic_init(&topics[i]);
+        topics[i].name = slice_of_string(run->topics[i].name);
+    }
+    request.topics = topics;
+    request.topics_count = run->topics_count;
+    request.allow_auto_topic_creation = false;
+    a->call =
+        (struct kafka_call){.api_key = METADATA_API.key,
+                            .version = (int16_t)sim_between(run->sim, 10, METADATA_VERSION_MAX),
+                            .on_answer = on_metadata};
+    struct wbuf w;
+    kafka_client_begin(&a->client, &a->call, &w);
+    enum err e = metadata_request_encode(&w, a->call.version, &request);
+    assert(e == ERR_OK);
+    a->is_calling = true;
+    kafka_client_send(&a->client, &a->call, &w, true);
+}
+
+/* A topic in the middle of something goes first. */
+static struct sim_topic *find_unfinished(struct broker_run *run)
+{
+    for (uint32_t i = 0; i < run->topics_count; i++) {
+        struct sim_topic *t = &run->topics[i];
+        bool is_nameless = t->state == TOPIC_LIVE && uuid_is_zero(&t->id);
+        if (t->state == TOPIC_CREATING || t->state == TOPIC_DELETING || is_nameless) {
+            return t;
+        }
+    }
+    return NULL;
+}
+
+static void go_on(struct admin *a, struct sim_topic *t)
+{
+    a->topic = t;
+    if (t->state == TOPIC_CREATING) {
+        send_create(a);
+    } else if (t->state == TOPIC_DELETING) {
+        send_delete(a);
+    } else {
+        send_metadata(a);
+    }
+}
+
+static void begin_something(struct admin *a)
+{
+    struct broker_run *run = a->actor.run;
+    struct sim *sim = run->sim;
+    struct sim_topic *t = &run->topics[rand_below(&sim->rand, run->topics_count)];
+    if (t->state == TOPIC_ABSENT && !run->is_draining) {
+        begin_life(run, t);
+        t->state = TOPIC_CREATING;
+        a->was_uncertain = false;
+        go_on(a, t);
+        return;
+    }
+    bool wants_delete = !run->is_draining && sim->swarm.delete_weight > 0 &&
+                        t->state == TOPIC_LIVE && rand_one_in(&sim->rand, 30);
+    if (wants_delete) {
+        t->state = TOPIC_DELETING;
+        a->was_uncertain = false;
+        go_on(a, t);
+        return;
+    }
+    if (rand_one_in(&sim->rand, 4)) {
+        send_metadata(a);
+    }
+}
+
+static void admin_act(struct actor *actor)
+{
+    struct admin *a = container_of(actor, struct admin, actor);
+    struct broker_run *run = actor->run;
+    actor_rest(actor);
+    kafka_client_check(&a->client);
+    if (a->is_calling || !kafka_client_connect(&a->client, &run->net) ||
+        !kafka_client_is_ready(&a->client)) {
+        return;
+    }
+    struct sim_topic *t = find_unfinished(run);
+    if (t != NULL) {
+        go_on(a, t);
+    } else {
+        begin_something(a);
+    }
+}
+
+void admin_init(struct admin *a, struct broker_run *run)
+{
+    *a = (struct admin){.actor = {.run = run, .act = admin_act}};
+    kafka_client_init(&a->client, run->sim);
+}
+
+void admin_done(struct admin *a)
+{
+    kafka_client_done(&a->client);
+    for (uint32_t i = 0; i < a->actor.run->topics_count; i++) {
+        end_life(&a->actor.run->topics[i]);
+    }
+}

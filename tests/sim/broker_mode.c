@@ -1,0 +1,357 @@
+#include "tests/sim/broker_mode.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/assert.h"
+
+#define DATA_DIR "/data"
+
+enum {
+    DRAIN_US_MAX = 300 * 1000 * 1000, /* Without faults everything has to come to an end by then. */
+    CONNECT_RETRY_US = 2000,
+};
+
+bool run_has_faults(const struct broker_run *run)
+{
+    return run->is_full_allowed || machine_io_stats(&run->machine).failed > 0;
+}
+
+/* ---- actors ---- */
+
+void actor_rest(struct actor *a)
+{
+    struct sim *sim = a->run->sim;
+    uint64_t pause_us = sim_log_between(sim, 1, sim->swarm.pause_us_max);
+    if (!a->run->is_started) {
+        pause_us += CONNECT_RETRY_US;
+    }
+    a->next_us = sim->clock.now_us + pause_us;
+}
+
+static struct actor *actor_at(struct broker_run *run, uint32_t number)
+{
+    if (number == 0) {
+        return &run->admin.actor;
+    }
+    number--;
+    if (number < run->producers_count) {
+        return &run->producers[number].actor;
+    }
+    number -= run->producers_count;
+    return number < run->consumers_count ? &run->consumers[number].actor : NULL;
+}
+
+static struct actor *next_actor(struct broker_run *run)
+{
+    struct actor *next = &run->admin.actor;
+    struct actor *a;
+    for (uint32_t i = 1; (a = actor_at(run, i)) != NULL; i++) {
+        next = a->next_us < next->next_us ? a : next;
+    }
+    return next;
+}
+
+static uint64_t actors_next_us(struct machine_source *source)
+{
+    return next_actor(container_of(source, struct broker_run, actors_source))->next_us;
+}
+
+static void play_with_capacity(struct broker_run *run)
+{
+    struct sim *sim = run->sim;
+    if (sim->swarm.capacity_size == 0 || run->is_draining || !rand_one_in(&sim->rand, 300)) {
+        return;
+    }
+    if (run->is_full_allowed && rand_one_in(&sim->rand, 2)) {
+        disk_sim_set_capacity(sim->disk, 0);
+        return;
+    }
+    run->is_full_allowed = true;
+    disk_sim_set_capacity(sim->disk,
+                          disk_sim_used_size(sim->disk) + sim_between(sim, 4096, 256 << 10));
+}
+
+static void actors_run(struct machine_source *source)
+{
+    struct broker_run *run = container_of(source, struct broker_run, actors_source);
+    struct actor *a = next_actor(run);
+    if (run->is_started) {
+        play_with_capacity(run);
+    }
+    a->act(a);
+}
+
+/* ---- the broker ---- */
+
+static void on_fatal(void *context, enum err e, const char *what)
+{
+    struct broker_run *run = context;
+    sim_say(run->sim, "fatal: %s: %s", what, err_name(e));
+    sim_check(run->sim, run_has_faults(run), "the broker gave up: %s: %s", what, err_name(e));
+    run->is_dead = true;
+}
+
+static enum err transport_new(void *context, struct shard *s, struct transport **ret_transport)
+{
+    struct broker_run *run = context;
+    *ret_transport = net_sim_transport(&run->net, s->id);
+    return ERR_OK;
+}
+
+static void fill_settings(struct broker_run *run)
+{
+    const struct sim_swarm *w = &run->sim->swarm;
+    struct broker_settings *settings = &run->settings;
+    settings_init(settings);
+    settings->data_dir = DATA_DIR;
+    settings->has_admin = false;
+    settings->is_auto_create = false;
+    settings->is_delete_enabled = true;
+    settings->listeners_count = 1;
+    (void)snprintf(settings->listeners[0].name, sizeof(settings->listeners[0].name), "SIM");
+    (void)snprintf(settings->listeners[0].bind.host, NET_HOST_SIZE, "sim");
+    settings->listeners[0].bind.port = 9092;
+    settings->listeners[0].advertised = settings->listeners[0].bind;
+    settings->cluster.node_id = 1;
+    settings->cluster.log.segment_size_max = w->segment_size_max;
+    settings->cluster.log.fill_step_min = w->fill_step_min;
+    settings->cluster.log.fill_step_max = w->fill_step_max;
+    settings->cluster.log.index_interval = w->index_interval;
+    settings->cluster.controller_log = settings->cluster.log;
+    settings->cluster.log_shared.cache_size_max = w->cache_size_max;
+    settings->cluster.log_shared.index_size_max = 64 << 10;
+    settings->cluster.log_shared.files_max = 8;
+    settings->cluster.on_fatal = on_fatal;
+    settings->cluster.fatal_context = run;
+}
+
+static void on_started(void *context, enum err e, const char *why)
+{
+    struct broker_run *run = context;
+    if (e == ERR_OK) {
+        run->is_started = true;
+        sim_trace(run->sim, "started", run->machine.shards_count, 0);
+        sim_say(run->sim, "started");
+        return;
+    }
+    sim_check(run->sim, run_has_faults(run), "the broker does not start: %s: %s", err_name(e), why);
+    run->is_start_failed = true;
+}
+
+static void on_stopped(void *context)
+{
+    struct broker_run *run = context;
+    run->is_stopped = true;
+}
+
+/* ---- lives ---- */
+
+enum life_end {
+    LIFE_CRASHES,
+    LIFE_STOPS,
+    LIFE_IS_LAST, /* Without faults: everything is read and compared, then it stops. */
+};
+
+/* Steps until *is_done. False: the incarnation is over. */
+static bool run_until(struct broker_run *run, const bool *is_done, const char *what)
+{
+    while (!*is_done) {
+        enum machine_step step = machine_step(&run->machine);
+        if (step == MACHINE_CRASH || run->is_dead || run->is_start_failed) {
+            return false;
+        }
+        sim_check(run->sim, step != MACHINE_IDLE, "nothing happens any more: %s", what);
+    }
+    return true;
+}
+
+/* False: the incarnation is over. */
+static bool run_steps(struct broker_run *run, uint64_t count)
+{
+    for (; count > 0; count--) {
+        enum machine_step step = machine_step(&run->machine);
+        if (step == MACHINE_CRASH || run->is_dead) {
+            return false;
+        }
+        sim_check(run->sim, step != MACHINE_IDLE, "clients and broker wait for each other");
+    }
+    return true;
+}
+
+static bool is_drained(const struct broker_run *run)
+{
+    for (uint32_t i = 0; i < run->producers_count; i++) {
+        if (!producer_is_drained(&run->producers[i])) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < run->consumers_count; i++) {
+        if (!consumer_is_drained(&run->consumers[i])) {
+            return false;
+        }
+    }
+    return !run->admin.is_calling;
+}
+
+/* Liveness, then the final comparison. */
+static void drain(struct broker_run *run)
+{
+    struct sim *sim = run->sim;
+    uint64_t end_us = sim->clock.now_us + DRAIN_US_MAX;
+    run->is_draining = true;
+    for (uint32_t i = 0; i < run->consumers_count; i++) {
+        consumer_rewind(&run->consumers[i]);
+    }
+    while (!is_drained(run)) {
+        sim_check(sim, sim->clock.now_us < end_us, "the clients do not come to an end");
+        bool is_alive = run_steps(run, 1);
+        sim_check(sim, is_alive, "the broker gave up without a reason");
+    }
+    for (uint32_t i = 0; i < run->topics_count; i++) {
+        struct sim_topic *t = &run->topics[i];
+        for (int32_t j = 0; t->state == TOPIC_LIVE && j < t->partitions_count; j++) {
+            history_finish(&t->histories[j]);
+        }
+    }
+}
+
+static bool stop(struct broker_run *run)
+{
+    run->is_stopped = false;
+    broker_stop(run->broker, run, on_stopped);
+    machine_poke(&run->machine);
+    if (!run_until(run, &run->is_stopped, "a stop")) {
+        return false;
+    }
+    run->is_started = false;
+    broker_free(run->broker);
+    net_sim_stop(&run->net);
+    machine_stop(&run->machine);
+    return true;
+}
+
+static void begin_life(struct broker_run *run, enum life_end end)
+{
+    struct sim *sim = run->sim;
+    const struct sim_swarm *w = &sim->swarm;
+    disk_sim_set_capacity(sim->disk, 0);
+    run->is_started = false;
+    run->is_start_failed = false;
+    run->is_dead = false;
+    run->is_full_allowed = false;
+    sim->crash_at_step = UINT64_MAX;
+    if (end == LIFE_CRASHES) {
+        sim->crash_at_step = sim->steps + sim_log_between(sim, 1, w->steps_per_life * 8);
+    }
+    machine_start(&run->machine, sim, (uint16_t)sim_between(sim, 1, w->shards_max));
+    sim_say(sim, "life: shards=%u end=%d", (unsigned)run->machine.shards_count, (int)end);
+    for (uint16_t i = 0; end == LIFE_IS_LAST && i < run->machine.shards_count; i++) {
+        run->machine.ios[i].options.sync_fail_one_in = 0;
+        run->machine.ios[i].options.write_fail_one_in = 0;
+    }
+    machine_add_source(&run->machine, &run->actors_source);
+    net_sim_start(&run->net, &run->machine);
+    for (uint32_t i = 0; i < run->consumers_count; i++) {
+        if (rand_one_in(&sim->rand, 2)) {
+            consumer_rewind(&run->consumers[i]);
+        }
+    }
+}
+
+/* True if it ended in order. */
+static bool live_inner(struct broker_run *run, enum life_end end)
+{
+    struct sim *sim = run->sim;
+    enum err e = broker_new(&(struct broker_options){.settings = &run->settings,
+                                                     .group = run->machine.group,
+                                                     .context = run,
+                                                     .transport_new = transport_new},
+                            &run->broker);
+    sim_check(sim, e == ERR_OK, "broker_new: %s", err_name(e));
+    broker_start(run->broker, run, on_started);
+    sim->is_blocking = false;
+    machine_poke(&run->machine);
+    if (!run_until(run, &run->is_started, "a start")) {
+        return false;
+    }
+    uint64_t steps = sim_log_between(sim, 1, sim->swarm.steps_per_life * 4);
+    if (!run_steps(run, end == LIFE_CRASHES ? UINT64_MAX : steps)) {
+        return false;
+    }
+    if (end == LIFE_IS_LAST) {
+        drain(run);
+    } else if (rand_one_in(&sim->rand, 4)) {
+        sim->crash_at_step = sim->steps + sim_log_between(sim, 1, 1000);
+    }
+    return stop(run);
+}
+
+static void crash(struct broker_run *run)
+{
+    struct sim *sim = run->sim;
+    struct disk_sim_crash how = disk_sim_crash_draw(&sim->rand);
+    if (machine_io_stats(&run->machine).failed > 0) {
+        how.is_power_loss = true; /* What a failed sync abandoned must not seem to be there. */
+    }
+    machine_crash(&run->machine, &how);
+    run->is_started = false;
+    net_sim_crash(&run->net);
+}
+
+static void live(struct broker_run *run, enum life_end end)
+{
+    struct sim *sim = run->sim;
+    begin_life(run, end);
+    sim->is_blocking = true;
+    bool is_in_order = false;
+    if (sigsetjmp(sim->crash_place, 1) == 0) {
+        is_in_order = live_inner(run, end);
+    }
+    sim->is_blocking = false;
+    sim->crash_at_step = UINT64_MAX;
+    if (!is_in_order) {
+        sim_check(sim, end != LIFE_IS_LAST, "the last life did not end in order");
+        crash(run);
+    }
+}
+
+static void init_run(struct broker_run *run, struct sim *sim)
+{
+    *run = (struct broker_run){.sim = sim};
+    run->actors_source = (struct machine_source){.next_us = actors_next_us, .run = actors_run};
+    fill_settings(run);
+    run->topics_count = (uint32_t)sim_between(sim, 1, TOPICS_MAX);
+    for (uint32_t i = 0; i < run->topics_count; i++) {
+        (void)snprintf(run->topics[i].name, sizeof(run->topics[i].name), "topic-%u", i);
+    }
+    admin_init(&run->admin, run);
+    run->producers_count = (uint32_t)sim_between(sim, 1, PRODUCERS_MAX);
+    for (uint32_t i = 0; i < run->producers_count; i++) {
+        producer_init(&run->producers[i], run, i);
+    }
+    run->consumers_count = (uint32_t)sim_between(sim, 1, CONSUMERS_MAX);
+    for (uint32_t i = 0; i < run->consumers_count; i++) {
+        consumer_init(&run->consumers[i], run);
+    }
+}
+
+void broker_mode_run(struct sim *sim)
+{
+    static_assert(sizeof(struct broker_run) < 1 << 20, "fits on the stack");
+    struct broker_run run;
+    init_run(&run, sim);
+    for (uint32_t i = 0; i < sim->swarm.crashes_max; i++) {
+        live(&run, sim_chance(sim, sim->swarm.clean_stop_percent) ? LIFE_STOPS : LIFE_CRASHES);
+    }
+    live(&run, LIFE_IS_LAST);
+    for (uint32_t i = 0; i < run.producers_count; i++) {
+        producer_done(&run.producers[i]);
+    }
+    for (uint32_t i = 0; i < run.consumers_count; i++) {
+        consumer_done(&run.consumers[i]);
+    }
+    admin_done(&run.admin);
+    settings_done(&run.settings);
+}

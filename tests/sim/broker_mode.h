@@ -1,0 +1,160 @@
+/* Mode "broker": one whole broker, made of the product's objects on simulated ones, and clients
+ * that speak Kafka to it over the simulated net, through crashes and restarts.
+ *
+ *   broker_mode.c  lives of the broker: start, run, crash or stop, start again
+ *   admin.c        creates and deletes topics, compares metadata
+ *   producer.c     sends batches, repeats what was not acknowledged
+ *   consumer.c     reads everything, over and over
+ *   history.c      what they know, and the checks
+ */
+#pragma once
+
+#include "broker/settings.h"
+#include "broker/wiring.h"
+#include "storage/batch.h"
+
+#include "tests/sim/batches.h"
+#include "tests/sim/history.h"
+#include "tests/sim/kafka_client.h"
+#include "tests/sim/machine.h"
+#include "tests/sim/net_sim.h"
+
+enum {
+    TOPICS_MAX = 3,
+    TOPIC_PARTITIONS_MAX = 4,
+    PRODUCERS_MAX = 4,
+    CONSUMERS_MAX = 2,
+    LANES_MAX = 3,
+    LANE_QUEUE_MAX = 5, /* What the broker remembers of an idempotent producer. */
+    PRODUCER_IDS_MAX = 256,
+};
+
+struct broker_run;
+
+enum topic_state {
+    TOPIC_ABSENT,
+    TOPIC_CREATING, /* Asked for; may or may not be there. */
+    TOPIC_LIVE,     /* Acknowledged. */
+    TOPIC_DELETING, /* Asked for; may or may not be gone. */
+};
+
+struct sim_topic {
+    char name[32];
+    uint32_t life; /* Rises with every creation. */
+    enum topic_state state;
+    struct uuid id;
+    int32_t partitions_count;
+    struct history histories[TOPIC_PARTITIONS_MAX];
+};
+
+/* Somebody outside of the broker who does something from time to time. */
+struct actor {
+    struct broker_run *run;
+    uint64_t next_us;
+    void (*act)(struct actor *a);
+};
+
+struct admin {
+    struct actor actor;
+    struct kafka_client client;
+    struct kafka_call call;
+    struct sim_topic *topic; /* That the call is about. */
+    bool is_calling;
+    bool was_uncertain; /* An earlier creation of the topic may have worked. */
+};
+
+/* A batch on its way. */
+struct lane_entry {
+    struct made_batch made;
+    uint32_t batch; /* Its number in the history. */
+    bool is_in_flight;
+    bool is_probe; /* A repetition of what was acknowledged already. */
+};
+
+/* What a producer sends to one partition. */
+struct lane {
+    struct sim_topic *topic; /* NULL = none. */
+    uint32_t life;           /* Of the topic. */
+    int32_t partition;
+    struct lane_entry queue[LANE_QUEUE_MAX]; /* Oldest first. */
+    uint32_t queue_count;
+    uint32_t in_flight_count;
+    bool is_blocked; /* Something failed: wait for all answers, then repeat in order. */
+    int32_t sequence_next;
+    struct lane_entry last; /* Acknowledged last; is_probe, bytes NULL = none. */
+};
+
+struct producer {
+    struct actor actor;
+    uint32_t number;
+    struct kafka_client client;
+    bool is_idempotent;
+    int16_t acks;
+    int64_t producer_id; /* -1 = not known. */
+    int16_t producer_epoch;
+    struct kafka_call init_call;
+    bool is_init_calling;
+    struct lane lanes[LANES_MAX];
+    uint32_t lanes_count;
+    uint64_t batches_count;
+    uint32_t calls_count; /* Produce requests in flight. */
+};
+
+struct consumer_position {
+    uint32_t life;
+    int64_t offset;
+};
+
+struct consumer {
+    struct actor actor;
+    struct kafka_client client;
+    struct consumer_position positions[TOPICS_MAX][TOPIC_PARTITIONS_MAX];
+    bool is_calling;
+};
+
+struct broker_run {
+    struct sim *sim;
+    struct machine machine;
+    struct net_sim net;
+    struct broker_settings settings;
+    struct broker *broker;
+    struct machine_source actors_source;
+
+    bool is_started;
+    bool is_start_failed;
+    bool is_stopped;
+    bool is_dead;         /* The broker said that it cannot go on. */
+    bool is_full_allowed; /* The disk may be full, or was. */
+    bool is_draining;     /* No new batches, no new topics. */
+
+    struct sim_topic topics[TOPICS_MAX];
+    uint32_t topics_count;
+    struct admin admin;
+    struct producer producers[PRODUCERS_MAX];
+    uint32_t producers_count;
+    struct consumer consumers[CONSUMERS_MAX];
+    uint32_t consumers_count;
+    int64_t producer_ids[PRODUCER_IDS_MAX]; /* Every one that was handed out. */
+    uint32_t producer_ids_count;
+};
+
+/* Sets when the actor acts next: soon, by the swarm. */
+void actor_rest(struct actor *a);
+
+void admin_init(struct admin *a, struct broker_run *run);
+void admin_done(struct admin *a);
+
+void producer_init(struct producer *p, struct broker_run *run, uint32_t number);
+void producer_done(struct producer *p);
+/* Nothing is queued or in flight. */
+bool producer_is_drained(const struct producer *p);
+
+void consumer_init(struct consumer *c, struct broker_run *run);
+void consumer_done(struct consumer *c);
+/* Begins again at offset 0 everywhere. */
+void consumer_rewind(struct consumer *c);
+/* It has read everything up to the high watermarks. */
+bool consumer_is_drained(const struct consumer *c);
+
+/* True if an injected fault explains an answer with a storage error. */
+bool run_has_faults(const struct broker_run *run);

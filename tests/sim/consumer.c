@@ -1,0 +1,367 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/assert.h"
+#include "kafka/proto/error_codes.h"
+#include "kafka/proto/fetch.h"
+#include "kafka/proto/list_offsets.h"
+#include "kafka/proto/schema.h"
+
+#include "tests/sim/broker_mode.h"
+
+enum {
+    ITEMS_MAX = TOPICS_MAX * TOPIC_PARTITIONS_MAX,
+    TIMESTAMP_LATEST = -1,
+    TIMESTAMP_EARLIEST = -2,
+};
+
+/* One partition of a request. */
+struct read_item {
+    uint32_t topic;
+    uint32_t life;
+    int32_t partition;
+    int64_t offset;
+    int64_t high_watermark; /* Known when the request left. */
+    int64_t timestamp;      /* ListOffsets. */
+};
+
+struct read_call {
+    struct kafka_call call;
+    struct consumer *consumer;
+    struct read_item items[ITEMS_MAX];
+    uint32_t items_count;
+};
+
+/* NULL if the topic is not any more what it was. */
+static struct history *history_of(const struct broker_run *run, const struct read_item *item)
+{
+    const struct sim_topic *t = &run->topics[item->topic];
+    if (t->state != TOPIC_LIVE || t->life != item->life) {
+        return NULL;
+    }
+    return (struct history *)&t->histories[item->partition];
+}
+
+static bool is_passing(const struct broker_run *run, int16_t code)
+{
+    return code == KAFKA_REQUEST_TIMED_OUT || code == KAFKA_NOT_LEADER_OR_FOLLOWER ||
+           (code == KAFKA_KAFKA_STORAGE_ERROR && run_has_faults(run));
+}
+
+static const struct read_item *
+find_item(const struct read_call *rc, struct slice name, const struct uuid *id, int32_t partition)
+{
+    const struct broker_run *run = rc->consumer->actor.run;
+    for (uint32_t i = 0; i < rc->items_count; i++) {
+        const struct sim_topic *t = &run->topics[rc->items[i].topic];
+        bool is_topic = id != NULL ? uuid_equal(id, &t->id) : slice_equal_string(name, t->name);
+        if (is_topic && rc->items[i].partition == partition) {
+            return &rc->items[i];
+        }
+    }
+    return NULL;
+}
+
+/* ---- fetching ---- */
+
+static void take_fetched(struct read_call *rc,
+                         const struct read_item *item,
+                         const struct fetch_response_partition *answer)
+{
+    struct consumer *c = rc->consumer;
+    struct broker_run *run = c->actor.run;
+    struct sim *sim = run->sim;
+    struct history *h = history_of(run, item);
+    if (h == NULL || is_passing(run, answer->error_code)) {
+        return;
+    }
+    sim_check(sim,
+              answer->error_code == KAFKA_NONE,
+              "%s: Fetch v%d at %" PRId64 ": error_code=%d high_watermark=%" PRId64,
+              h->name,
+              rc->call.version,
+              item->offset,
+              answer->error_code,
+              answer->high_watermark);
+    history_high_watermark(h, item->high_watermark, answer->high_watermark);
+    sim_check(sim,
+              answer->last_stable_offset == answer->high_watermark &&
+                  (rc->call.version < 5 || answer->log_start_offset == 0),
+              "%s: last_stable_offset=%" PRId64 " log_start_offset=%" PRId64,
+              h->name,
+              answer->last_stable_offset,
+              answer->log_start_offset);
+    int64_t end = history_read(h, item->offset, answer->records);
+    sim_check(sim,
+              end <= answer->high_watermark,
+              "%s: read beyond the high watermark: end=%" PRId64 " high_watermark=%" PRId64,
+              h->name,
+              end,
+              answer->high_watermark);
+    struct consumer_position *position = &c->positions[item->topic][item->partition];
+    if (position->life == item->life && position->offset == item->offset) {
+        position->offset = end;
+    }
+    sim_trace(sim, "fetched", (uint64_t)item->offset, (uint64_t)end);
+}
+
+static void on_fetched(struct kafka_call *call, struct rbuf *body, struct arena *arena)
+{
+    struct read_call *rc = container_of(call, struct read_call, call);
+    struct sim *sim = rc->consumer->actor.run->sim;
+    rc->consumer->is_calling = false;
+    if (body != NULL) {
+        struct fetch_response response;
+        enum err e = fetch_response_decode(body, call->version, arena, &response);
+        sim_check(sim, e == ERR_OK, "Fetch v%d: %s", call->version, err_name(e));
+        sim_check(sim,
+                  response.error_code == KAFKA_NONE,
+                  "Fetch v%d: error_code=%d",
+                  call->version,
+                  response.error_code);
+        for (size_t i = 0; i < response.responses_count; i++) {
+            const struct fetch_response_topic *t = &response.responses[i];
+            for (size_t j = 0; j < t->partitions_count; j++) {
+                const struct read_item *item = find_item(rc,
+                                                         t->topic,
+                                                         call->version >= 13 ? &t->topic_id : NULL,
+                                                         t->partitions[j].partition_index);
+                if (item != NULL) {
+                    take_fetched(rc, item, &t->partitions[j]);
+                }
+            }
+        }
+    }
+    free(rc);
+}
+
+static void send_fetch(struct read_call *rc)
+{
+    struct consumer *c = rc->consumer;
+    struct broker_run *run = c->actor.run;
+    struct sim *sim = run->sim;
+    struct fetch_request_topic topics[ITEMS_MAX];
+    struct fetch_request_partition partitions[ITEMS_MAX];
+    struct fetch_request request;
+    fetch_request_init(&request);
+    request.max_wait_ms = run->is_draining ? 10 : (int32_t)sim_log_between(sim, 0, 500);
+    request.min_bytes = (int32_t)sim_log_between(sim, 0, 10000);
+    request.max_bytes = (int32_t)sim_log_between(sim, 1, 1 << 20);
+    request.isolation_level = (int8_t)rand_below(&sim->rand, 2);
+    request.topics = topics;
+    for (uint32_t i = 0; i < rc->items_count; i++) {
+        const struct read_item *item = &rc->items[i];
+        fetch_request_topic_init(&topics[i]);
+        fetch_request_partition_init(&partitions[i]);
+        topics[i].topic = slice_of_string(run->topics[item->topic].name);
+        topics[i].topic_id = run->topics[item->topic].id;
+        topics[i].partitions = &partitions[i];
+        topics[i].partitions_count = 1;
+        partitions[i].partition = item->partition;
+        partitions[i].fetch_offset = item->offset;
+        partitions[i].partition_max_bytes = (int32_t)sim_log_between(sim, 1, 1 << 20);
+    }
+    request.topics_count = rc->items_count;
+    rc->call = (struct kafka_call){
+        .api_key = FETCH_API.key,
+        .version = (int16_t)sim_between(sim, FETCH_VERSION_MIN, FETCH_VERSION_MAX),
+        .on_answer = on_fetched};
+    struct wbuf w;
+    kafka_client_begin(&c->client, &rc->call, &w);
+    enum err e = fetch_request_encode(&w, rc->call.version, &request);
+    assert(e == ERR_OK);
+    kafka_client_send(&c->client, &rc->call, &w, true);
+}
+
+/* ---- ListOffsets ---- */
+
+static void take_offset(struct read_call *rc,
+                        const struct read_item *item,
+                        const struct list_offsets_response_partition *answer)
+{
+    struct broker_run *run = rc->consumer->actor.run;
+    struct sim *sim = run->sim;
+    struct history *h = history_of(run, item);
+    if (h == NULL || is_passing(run, answer->error_code)) {
+        return;
+    }
+    sim_check(sim,
+              answer->error_code == KAFKA_NONE,
+              "%s: ListOffsets: error_code=%d",
+              h->name,
+              answer->error_code);
+    if (item->timestamp == TIMESTAMP_LATEST) {
+        history_high_watermark(h, item->high_watermark, answer->offset);
+    } else if (item->timestamp == TIMESTAMP_EARLIEST) {
+        sim_check(sim, answer->offset == 0, "%s: earliest=%" PRId64, h->name, answer->offset);
+    } else if (answer->offset != -1) {
+        sim_check(sim,
+                  answer->offset >= 0 && answer->timestamp >= item->timestamp,
+                  "%s: ListOffsets: asked=%" PRId64 " got=%" PRId64,
+                  h->name,
+                  item->timestamp,
+                  answer->timestamp);
+    }
+}
+
+static void on_offsets(struct kafka_call *call, struct rbuf *body, struct arena *arena)
+{
+    struct read_call *rc = container_of(call, struct read_call, call);
+    struct sim *sim = rc->consumer->actor.run->sim;
+    rc->consumer->is_calling = false;
+    if (body != NULL) {
+        struct list_offsets_response response;
+        enum err e = list_offsets_response_decode(body, call->version, arena, &response);
+        sim_check(sim, e == ERR_OK, "ListOffsets v%d: %s", call->version, err_name(e));
+        for (size_t i = 0; i < response.topics_count; i++) {
+            const struct list_offsets_response_topic *t = &response.topics[i];
+            for (size_t j = 0; j < t->partitions_count; j++) {
+                const struct read_item *item =
+                    find_item(rc, t->name, NULL, t->partitions[j].partition_index);
+                if (item != NULL) {
+                    take_offset(rc, item, &t->partitions[j]);
+                }
+            }
+        }
+    }
+    free(rc);
+}
+
+static int64_t draw_timestamp(struct sim *sim)
+{
+    uint64_t dice = rand_below(&sim->rand, 4);
+    if (dice == 0) {
+        return TIMESTAMP_EARLIEST;
+    }
+    if (dice == 1) {
+        int64_t now_ms = clock_wall_ms(&sim->clock.clock);
+        return now_ms - (int64_t)rand_below(&sim->rand, sim->clock.now_us / 1000 + 1);
+    }
+    return TIMESTAMP_LATEST;
+}
+
+static void send_list_offsets(struct read_call *rc)
+{
+    struct consumer *c = rc->consumer;
+    struct broker_run *run = c->actor.run;
+    struct sim *sim = run->sim;
+    struct list_offsets_request_topic topics[ITEMS_MAX];
+    struct list_offsets_request_partition partitions[ITEMS_MAX];
+    struct list_offsets_request request;
+    list_offsets_request_init(&request);
+    request.replica_id = -1;
+    request.topics = topics;
+    for (uint32_t i = 0; i < rc->items_count; i++) {
+        struct read_item *item = &rc->items[i];
+        list_offsets_request_topic_init(&topics[i]);
+        list_offsets_request_partition_init(&partitions[i]);
+        item->timestamp = draw_timestamp(sim);
+        topics[i].name = slice_of_string(run->topics[item->topic].name);
+        topics[i].partitions = &partitions[i];
+        topics[i].partitions_count = 1;
+        partitions[i].partition_index = item->partition;
+        partitions[i].timestamp = item->timestamp;
+    }
+    request.topics_count = rc->items_count;
+    rc->call = (struct kafka_call){
+        .api_key = LIST_OFFSETS_API.key,
+        .version = (int16_t)sim_between(sim, LIST_OFFSETS_VERSION_MIN, LIST_OFFSETS_VERSION_MAX),
+        .on_answer = on_offsets};
+    struct wbuf w;
+    kafka_client_begin(&c->client, &rc->call, &w);
+    enum err e = list_offsets_request_encode(&w, rc->call.version, &request);
+    assert(e == ERR_OK);
+    kafka_client_send(&c->client, &rc->call, &w, true);
+}
+
+/* ---- acting ---- */
+
+/* Every partition that is known to be there. */
+static void gather_items(struct consumer *c, struct read_call *rc)
+{
+    struct broker_run *run = c->actor.run;
+    for (uint32_t i = 0; i < run->topics_count; i++) {
+        struct sim_topic *t = &run->topics[i];
+        if (t->state != TOPIC_LIVE || uuid_is_zero(&t->id)) {
+            continue;
+        }
+        for (int32_t j = 0; j < t->partitions_count; j++) {
+            struct consumer_position *position = &c->positions[i][j];
+            if (position->life != t->life) {
+                *position = (struct consumer_position){.life = t->life};
+            }
+            rc->items[rc->items_count++] =
+                (struct read_item){.topic = i,
+                                   .life = t->life,
+                                   .partition = j,
+                                   .offset = position->offset,
+                                   .high_watermark = t->histories[j].high_watermark};
+        }
+    }
+}
+
+static void consumer_act(struct actor *actor)
+{
+    struct consumer *c = container_of(actor, struct consumer, actor);
+    struct sim *sim = actor->run->sim;
+    actor_rest(actor);
+    kafka_client_check(&c->client);
+    if (c->is_calling || !kafka_client_connect(&c->client, &actor->run->net) ||
+        !kafka_client_is_ready(&c->client)) {
+        return;
+    }
+    struct read_call *rc = calloc(1, sizeof(*rc));
+    assert(rc != NULL);
+    rc->consumer = c;
+    gather_items(c, rc);
+    if (rc->items_count == 0) {
+        free(rc);
+        return;
+    }
+    c->is_calling = true;
+    if (rand_one_in(&sim->rand, 8)) {
+        send_list_offsets(rc);
+    } else {
+        send_fetch(rc);
+    }
+}
+
+void consumer_init(struct consumer *c, struct broker_run *run)
+{
+    *c = (struct consumer){.actor = {.run = run, .act = consumer_act}};
+    kafka_client_init(&c->client, run->sim);
+}
+
+void consumer_done(struct consumer *c)
+{
+    kafka_client_done(&c->client);
+}
+
+void consumer_rewind(struct consumer *c)
+{
+    memset(c->positions, 0, sizeof(c->positions));
+}
+
+bool consumer_is_drained(const struct consumer *c)
+{
+    const struct broker_run *run = c->actor.run;
+    for (uint32_t i = 0; i < run->topics_count; i++) {
+        const struct sim_topic *t = &run->topics[i];
+        for (int32_t j = 0; t->state == TOPIC_LIVE && j < t->partitions_count; j++) {
+            const struct consumer_position *position = &c->positions[i][j];
+            const struct history *h = &t->histories[j];
+            int64_t acked_end = 0;
+            if (h->acked_count > 0) {
+                const struct acked_batch *a = &h->acked[h->acked_count - 1];
+                acked_end = a->base_offset + h->batches[a->batch].records_count;
+            }
+            bool is_read = position->life == t->life && position->offset >= h->high_watermark &&
+                           position->offset >= acked_end;
+            if (!is_read) {
+                return false;
+            }
+        }
+    }
+    return true;
+}

@@ -1,0 +1,281 @@
+#include "tests/sim/history.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/assert.h"
+#include "storage/batch.h"
+
+static void *grow(void *array, size_t *capacity, size_t element_size)
+{
+    *capacity = *capacity == 0 ? 64 : *capacity * 2;
+    void *bigger = realloc(array, *capacity * element_size);
+    assert(bigger != NULL);
+    return bigger;
+}
+
+void history_init(struct history *h, struct sim *sim, const char *name)
+{
+    *h = (struct history){.sim = sim};
+    (void)snprintf(h->name, sizeof(h->name), "%s", name);
+}
+
+void history_done(struct history *h)
+{
+    free(h->batches);
+    free(h->table);
+    free(h->acked);
+    free(h->seen);
+    *h = (struct history){0};
+}
+
+/* Base offset, length, epoch, magic and CRC belong to the broker or follow from the rest. */
+static uint64_t hash_of(struct slice bytes)
+{
+    assert(bytes.size > BATCH_HEAD_SIZE);
+    return hash_bytes(7, bytes.data + BATCH_HEAD_SIZE, bytes.size - BATCH_HEAD_SIZE);
+}
+
+static void table_put(struct history *h, uint32_t batch)
+{
+    uint32_t mask = h->table_size - 1;
+    uint32_t at = (uint32_t)h->batches[batch].hash & mask;
+    while (h->table[at] != 0) {
+        at = (at + 1) & mask;
+    }
+    h->table[at] = batch + 1;
+}
+
+static void table_grow(struct history *h)
+{
+    free(h->table);
+    h->table_size = h->table_size == 0 ? 256 : h->table_size * 4;
+    h->table = calloc(h->table_size, sizeof(*h->table));
+    assert(h->table != NULL);
+    for (uint32_t i = 0; i < h->batches_count; i++) {
+        table_put(h, i);
+    }
+}
+
+static struct sent_batch *find(struct history *h, uint64_t hash)
+{
+    if (h->table_size == 0) {
+        return NULL;
+    }
+    uint32_t mask = h->table_size - 1;
+    for (uint32_t at = (uint32_t)hash & mask; h->table[at] != 0; at = (at + 1) & mask) {
+        struct sent_batch *b = &h->batches[h->table[at] - 1];
+        if (b->hash == hash) {
+            return b;
+        }
+    }
+    return NULL;
+}
+
+uint32_t
+history_add(struct history *h, struct slice bytes, int32_t records_count, bool is_idempotent)
+{
+    if (h->batches_count == h->batches_capacity) {
+        size_t capacity = h->batches_capacity;
+        h->batches = grow(h->batches, &capacity, sizeof(*h->batches));
+        h->batches_capacity = (uint32_t)capacity;
+    }
+    if ((h->batches_count + 1) * 2 > h->table_size) {
+        table_grow(h);
+    }
+    uint32_t batch = h->batches_count++;
+    h->batches[batch] = (struct sent_batch){.hash = hash_of(bytes),
+                                            .records_count = records_count,
+                                            .is_idempotent = is_idempotent,
+                                            .acked_offset = -1,
+                                            .seen_offset = -1};
+    table_put(h, batch);
+    return batch;
+}
+
+void history_sent(struct history *h, uint32_t batch)
+{
+    h->batches[batch].sent_count++;
+}
+
+void history_acked(struct history *h, uint32_t batch, int64_t base_offset)
+{
+    struct sim *sim = h->sim;
+    struct sent_batch *b = &h->batches[batch];
+    sim_check(sim,
+              base_offset >= 0,
+              "%s: acknowledged without an offset: batch=%u base_offset=%" PRId64,
+              h->name,
+              batch,
+              base_offset);
+    if (b->is_idempotent && b->acked_offset != -1) {
+        sim_check(sim,
+                  b->acked_offset == base_offset,
+                  "%s: a repeated batch has another offset: batch=%u first=%" PRId64
+                  " now=%" PRId64,
+                  h->name,
+                  batch,
+                  b->acked_offset,
+                  base_offset);
+        return;
+    }
+    if (b->is_idempotent && b->seen_offset != -1) {
+        sim_check(sim,
+                  b->seen_offset == base_offset,
+                  "%s: acknowledged at another offset than read: batch=%u read=%" PRId64
+                  " told=%" PRId64,
+                  h->name,
+                  batch,
+                  b->seen_offset,
+                  base_offset);
+    }
+    b->acked_offset = base_offset;
+    if (h->acked_count == h->acked_capacity) {
+        h->acked = grow(h->acked, &h->acked_capacity, sizeof(*h->acked));
+    }
+    h->acked[h->acked_count++] = (struct acked_batch){.base_offset = base_offset, .batch = batch};
+    sim->acked += (uint64_t)b->records_count;
+}
+
+/* The batch of the log that starts at or holds offset. */
+static const struct seen_batch *find_seen(const struct history *h, int64_t offset)
+{
+    size_t low = 0;
+    size_t high = h->seen_count;
+    while (high - low > 1) {
+        size_t middle = (low + high) / 2;
+        if (h->seen[middle].base_offset <= offset) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low < h->seen_count ? &h->seen[low] : NULL;
+}
+
+static void see_first_time(struct history *h, struct sent_batch *b, int64_t base_offset)
+{
+    struct sim *sim = h->sim;
+    uint32_t number = (uint32_t)(b - h->batches);
+    sim_check(sim,
+              base_offset == h->seen_end,
+              "%s: a hole or an overlap: base_offset=%" PRId64 " expected=%" PRId64,
+              h->name,
+              base_offset,
+              h->seen_end);
+    b->seen_count++;
+    uint32_t allowed = b->is_idempotent ? 1 : b->sent_count;
+    sim_check(sim,
+              b->seen_count <= allowed,
+              "%s: a batch stands there twice: batch=%u first=%" PRId64 " again=%" PRId64
+              " sent=%u",
+              h->name,
+              number,
+              b->seen_offset,
+              base_offset,
+              b->sent_count);
+    if (b->is_idempotent && b->acked_offset != -1) {
+        sim_check(sim,
+                  b->acked_offset == base_offset,
+                  "%s: an acknowledged batch moved: batch=%u told=%" PRId64 " read=%" PRId64,
+                  h->name,
+                  number,
+                  b->acked_offset,
+                  base_offset);
+    }
+    b->seen_offset = base_offset;
+    if (h->seen_count == h->seen_capacity) {
+        h->seen = grow(h->seen, &h->seen_capacity, sizeof(*h->seen));
+    }
+    h->seen[h->seen_count++] = (struct seen_batch){.base_offset = base_offset, .batch = number};
+    h->seen_end = base_offset + b->records_count;
+}
+
+static int64_t read_one(struct history *h, int64_t offset, struct slice bytes, bool is_first)
+{
+    struct sim *sim = h->sim;
+    struct batch_header header;
+    enum err e = batch_header_decode(bytes, &header);
+    sim_check(sim, e == ERR_OK, "%s: a batch that is none at %" PRId64, h->name, offset);
+    sim_check(sim,
+              batch_crc_matches(bytes),
+              "%s: a batch with a wrong checksum: base_offset=%" PRId64,
+              h->name,
+              header.base_offset);
+    struct sent_batch *b = find(h, hash_of(bytes));
+    sim_check(sim,
+              b != NULL,
+              "%s: a batch that nobody sent: base_offset=%" PRId64 " size=%zu",
+              h->name,
+              header.base_offset,
+              bytes.size);
+    int64_t end = header.base_offset + b->records_count;
+    bool is_placed =
+        is_first ? header.base_offset <= offset && end > offset : header.base_offset == offset;
+    sim_check(sim,
+              is_placed,
+              "%s: the batch at %" PRId64 " does not follow %" PRId64,
+              h->name,
+              header.base_offset,
+              offset);
+    if (header.base_offset >= h->seen_end) {
+        see_first_time(h, b, header.base_offset);
+        return end;
+    }
+    const struct seen_batch *seen = find_seen(h, header.base_offset);
+    sim_check(sim,
+              seen != NULL && seen->base_offset == header.base_offset &&
+                  seen->batch == (uint32_t)(b - h->batches),
+              "%s: another batch than before at %" PRId64,
+              h->name,
+              header.base_offset);
+    return end;
+}
+
+int64_t history_read(struct history *h, int64_t offset, struct slice bytes)
+{
+    bool is_first = true;
+    while (bytes.size > 0) {
+        struct batch_header header;
+        if (batch_header_decode(bytes, &header) == ERR_EOF) {
+            return offset; /* The last batch of an answer may be cut. */
+        }
+        size_t size = batch_size(&header);
+        sim_check(h->sim, size <= bytes.size, "%s: a batch of size %zu", h->name, size);
+        offset = read_one(h, offset, slice_of(bytes.data, size), is_first);
+        bytes = slice_of(bytes.data + size, bytes.size - size);
+        is_first = false;
+    }
+    return offset;
+}
+
+void history_high_watermark(struct history *h, int64_t known, int64_t told)
+{
+    sim_check(h->sim,
+              told >= known,
+              "%s: the high watermark fell: from=%" PRId64 " to=%" PRId64,
+              h->name,
+              known,
+              told);
+    if (told > h->high_watermark) {
+        h->high_watermark = told;
+    }
+}
+
+void history_finish(struct history *h)
+{
+    for (size_t i = 0; i < h->acked_count; i++) {
+        const struct acked_batch *a = &h->acked[i];
+        const struct seen_batch *seen = find_seen(h, a->base_offset);
+        sim_check(h->sim,
+                  seen != NULL && seen->base_offset == a->base_offset && seen->batch == a->batch,
+                  "%s: an acknowledged batch is gone: batch=%u base_offset=%" PRId64
+                  " end=%" PRId64,
+                  h->name,
+                  a->batch,
+                  a->base_offset,
+                  h->seen_end);
+    }
+}

@@ -1,0 +1,79 @@
+/* What clients know of one partition: every batch that was sent, what was acknowledged, what was
+ * read. The checks of the broker mode are here, one function per promise:
+ *
+ *   an acknowledged batch stands at its offset, with the bytes that were sent
+ *   offsets are contiguous: no hole, no overlap
+ *   a batch of an idempotent producer stands there once, others at most as often as they were sent
+ *   what was read once is read again the same
+ *   the high watermark never falls
+ *   nothing is read that nobody sent
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/ids.h"
+#include "core/slice.h"
+
+#include "tests/sim/sim.h"
+
+struct sent_batch {
+    uint64_t hash; /* Of the bytes that the broker must not touch. */
+    int32_t records_count;
+    bool is_idempotent;
+    uint32_t sent_count;
+    uint32_t seen_count;  /* At different offsets. */
+    int64_t acked_offset; /* The last one acknowledged; -1 = none. */
+    int64_t seen_offset;  /* The last one; -1 = not seen. */
+};
+
+struct acked_batch {
+    int64_t base_offset;
+    uint32_t batch;
+};
+
+/* A batch in the log, as read. */
+struct seen_batch {
+    int64_t base_offset;
+    uint32_t batch;
+};
+
+struct history {
+    struct sim *sim;
+    char name[64];
+    struct sent_batch *batches;
+    uint32_t batches_count;
+    uint32_t batches_capacity;
+    uint32_t *table; /* Hash table of batch number + 1 by hash. */
+    uint32_t table_size;
+    struct acked_batch *acked;
+    size_t acked_count;
+    size_t acked_capacity;
+    struct seen_batch *seen; /* Contiguous from offset 0. */
+    size_t seen_count;
+    size_t seen_capacity;
+    int64_t seen_end;
+    int64_t high_watermark; /* Highest ever told. */
+};
+
+void history_init(struct history *h, struct sim *sim, const char *name);
+void history_done(struct history *h);
+
+/* A batch is about to be sent for the first time; its number. */
+uint32_t
+history_add(struct history *h, struct slice bytes, int32_t records_count, bool is_idempotent);
+/* It is sent, for the first or another time. */
+void history_sent(struct history *h, uint32_t batch);
+void history_acked(struct history *h, uint32_t batch, int64_t base_offset);
+
+/* A fetch at offset gave these bytes (whole batches, or a cut one at the end). Returns the offset
+ * behind the last whole batch. */
+int64_t history_read(struct history *h, int64_t offset, struct slice bytes);
+
+/* An answer said so; known is what h->high_watermark was when the request left. */
+void history_high_watermark(struct history *h, int64_t known, int64_t told);
+
+/* All was read up to the high watermark: every acknowledged batch must have been seen. */
+void history_finish(struct history *h);

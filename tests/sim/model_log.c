@@ -1,0 +1,90 @@
+#include "tests/sim/model_log.h"
+
+#include <stdlib.h>
+
+#include "core/assert.h"
+
+static void entry_done(struct model_entry *e)
+{
+    free(e->bytes);
+    free(e->timestamps);
+}
+
+void model_log_done(struct model_log *m)
+{
+    model_log_truncate(m, 0);
+    free(m->entries);
+    *m = (struct model_log){0};
+}
+
+void model_log_append(struct model_log *m, const struct model_entry *e)
+{
+    if (m->last_index == m->capacity) {
+        m->capacity = m->capacity == 0 ? 64 : m->capacity * 2;
+        m->entries = realloc(m->entries, m->capacity * sizeof(*m->entries));
+        assert(m->entries != NULL);
+    }
+    m->entries[m->last_index++] = *e;
+}
+
+void model_log_truncate(struct model_log *m, uint64_t last_index)
+{
+    while (m->last_index > last_index) {
+        struct model_entry *e = &m->entries[--m->last_index];
+        m->rotten_count -= e->is_rotten;
+        entry_done(e);
+    }
+    if (m->flushed_index > last_index) {
+        m->flushed_index = last_index;
+    }
+}
+
+const struct model_entry *model_log_at(const struct model_log *m, uint64_t index)
+{
+    assert_cmp(index, >, 0);
+    assert_cmp(index, <=, m->last_index);
+    return &m->entries[index - 1];
+}
+
+int64_t model_log_next_offset(const struct model_log *m, uint64_t index)
+{
+    return index == 0 ? 0 : model_log_at(m, index)->next_offset;
+}
+
+const struct model_entry *model_log_find(const struct model_log *m, int64_t offset)
+{
+    uint64_t low = 0;
+    uint64_t high = m->last_index;
+    while (low < high) {
+        uint64_t middle = (low + high) / 2;
+        if (m->entries[middle].next_offset <= offset) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low < m->last_index ? &m->entries[low] : NULL;
+}
+
+bool model_log_find_time(const struct model_log *m,
+                         int64_t timestamp,
+                         int64_t end_offset,
+                         int64_t *ret_offset,
+                         int64_t *ret_timestamp)
+{
+    for (uint64_t i = 0; i < m->last_index; i++) {
+        const struct model_entry *e = &m->entries[i];
+        for (int64_t offset = e->base_offset; offset < e->next_offset; offset++) {
+            if (offset >= end_offset) {
+                return false;
+            }
+            int64_t t = e->timestamps[offset - e->base_offset];
+            if (t >= timestamp) {
+                *ret_offset = offset;
+                *ret_timestamp = t;
+                return true;
+            }
+        }
+    }
+    return false;
+}

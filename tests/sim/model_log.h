@@ -1,0 +1,50 @@
+/* What a log must hold, as plainly as it can be said: an array of entries. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "storage/entry.h"
+
+#include "tests/sim/sim.h"
+
+struct model_entry {
+    enum entry_type type;
+    uint64_t term;
+    int64_t base_offset;
+    int64_t next_offset;
+    int64_t max_timestamp;
+    uint8_t *bytes;
+    size_t size;
+    int64_t *timestamps; /* Of the records; NULL if none. */
+    bool is_rotten;      /* The disk was damaged here on purpose. */
+};
+
+struct model_log {
+    struct model_entry *entries; /* Entry of index i stands at i - 1. */
+    uint64_t last_index;
+    uint64_t capacity;
+    uint64_t flushed_index; /* Acknowledged up to here. */
+    uint64_t commit_index;
+    uint64_t cut_index; /* A cut from here on is in flight; 0 = none. */
+    uint64_t rotten_count;
+};
+
+void model_log_done(struct model_log *m);
+/* Takes over e's memory. */
+void model_log_append(struct model_log *m, const struct model_entry *e);
+/* Forgets entries with an index above last_index. */
+void model_log_truncate(struct model_log *m, uint64_t last_index);
+const struct model_entry *model_log_at(const struct model_log *m, uint64_t index);
+int64_t model_log_next_offset(const struct model_log *m, uint64_t index);
+
+/* The entry that holds offset; NULL beyond the end. Entries without offsets never do. */
+const struct model_entry *model_log_find(const struct model_log *m, int64_t offset);
+
+/* The first record at or after timestamp below end_offset: false if there is none. */
+bool model_log_find_time(const struct model_log *m,
+                         int64_t timestamp,
+                         int64_t end_offset,
+                         int64_t *ret_offset,
+                         int64_t *ret_timestamp);

@@ -1,0 +1,203 @@
+#include "tests/sim/sim.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/assert.h"
+#include "core/ids.h"
+
+static const char *mode_name(enum sim_mode mode)
+{
+    return mode == SIM_STORAGE ? "storage" : "broker";
+}
+
+static void on_mark(struct reached *r, const char *name)
+{
+    struct sim *sim = (struct sim *)((char *)r - offsetof(struct sim, reached));
+    for (size_t i = 0; i < sim->marks_count; i++) {
+        if (strcmp(sim->marks[i], name) == 0) {
+            return;
+        }
+    }
+    assert(sim->marks_count < SIM_MARKS_MAX);
+    sim->marks[sim->marks_count++] = name;
+}
+
+void sim_init(struct sim *sim, uint64_t seed, enum sim_mode mode)
+{
+    memset(sim, 0, sizeof(*sim));
+    sim->seed = seed;
+    sim->mode = mode;
+    rand_init_seed(&sim->rand, seed);
+    sim->reached.hit = on_mark;
+    sim->crash_at_step = UINT64_MAX;
+    sim_draw_swarm(sim);
+    clock_init_sim(&sim->clock, 1000 * 1000, 1700000000000);
+    sim->disk = disk_sim_new(&(struct disk_sim_options){
+        .is_direct_capable = true, .is_flush_shared = sim->swarm.is_flush_shared});
+}
+
+void sim_done(struct sim *sim)
+{
+    sim->trace = hash_bytes(sim->trace, &sim->clock.now_us, sizeof(sim->clock.now_us));
+    uint64_t disk = disk_sim_hash(sim->disk);
+    sim->trace = hash_bytes(sim->trace, &disk, sizeof(disk));
+    disk_sim_free(sim->disk);
+}
+
+bool sim_chance(struct sim *sim, uint32_t percent)
+{
+    return rand_below(&sim->rand, 100) < percent;
+}
+
+uint64_t sim_between(struct sim *sim, uint64_t low, uint64_t high)
+{
+    assert_cmp(low, <=, high);
+    return low + rand_below(&sim->rand, high - low + 1);
+}
+
+uint64_t sim_log_between(struct sim *sim, uint64_t low, uint64_t high)
+{
+    assert_cmp(low, <=, high);
+    uint64_t top = low;
+    while (top < high && rand_one_in(&sim->rand, 2) == false) {
+        top = top * 2 + 1;
+    }
+    return sim_between(sim, low, top < high ? top : high);
+}
+
+static uint64_t pick(struct sim *sim, const uint64_t *values, size_t count)
+{
+    return values[rand_below(&sim->rand, count)];
+}
+
+#define PICK(sim, ...)                    \
+    pick((sim),                           \
+         (const uint64_t[]){__VA_ARGS__}, \
+         sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+static void draw_faults(struct sim *sim)
+{
+    struct sim_swarm *w = &sim->swarm;
+    w->is_flush_shared = sim_chance(sim, 85);
+    w->short_one_in = (uint32_t)PICK(sim, 0, 0, 50);
+    w->slow_one_in = (uint32_t)PICK(sim, 0, 0, 100);
+    w->sync_fail_one_in = sim_chance(sim, 10) ? 300 : 0;
+    w->write_fail_one_in = sim_chance(sim, 5) ? 1000 : 0;
+    w->sync_us_max = (uint32_t)PICK(sim, 100, 1000, 1000, 5000);
+    w->transfer_us_max = (uint32_t)PICK(sim, 50, 200, 1000);
+    w->rot_percent = sim_chance(sim, 20) ? 100 : 0;
+    w->capacity_size = sim_chance(sim, 10) ? sim_between(sim, 1 << 20, 4 << 20) : 0;
+}
+
+void sim_draw_swarm(struct sim *sim)
+{
+    struct sim_swarm *w = &sim->swarm;
+    draw_faults(sim);
+    w->shards_max = (uint16_t)sim_between(sim, 1, 3);
+    w->crashes_max = (uint32_t)sim_between(sim, 3, 10);
+    w->steps_per_life = PICK(sim, 300, 1500, 1500, 5000);
+    w->clean_stop_percent = (uint32_t)PICK(sim, 0, 10, 30, 60);
+    w->segment_size_max = PICK(sim, 32 << 10, 64 << 10, 64 << 10, 256 << 10);
+    w->fill_step_min = (uint32_t)PICK(sim, 4 << 10, 8 << 10, 16 << 10);
+    w->fill_step_max = w->fill_step_min * (uint32_t)PICK(sim, 1, 4);
+    w->index_interval = (uint32_t)PICK(sim, 4 << 10, 8 << 10);
+    w->memory_size = (size_t)PICK(sim, 16 << 20, 64 << 20);
+    w->cache_size_max = (size_t)PICK(sim, 0, 64 << 10, 1 << 20);
+    w->partitions = (uint32_t)sim_between(sim, 1, 5);
+    w->record_size_max = (uint32_t)PICK(sim, 20, 100, 400);
+    w->batch_records_max = (uint32_t)PICK(sim, 5, 20, 20, 40);
+    w->large_one_in = (uint32_t)PICK(sim, 0, 200);
+    w->cut_weight = (uint32_t)PICK(sim, 0, 3, 10);
+    w->delete_weight = (uint32_t)PICK(sim, 0, 0, 2);
+    w->pause_us_max = PICK(sim, 100, 1000, 5000);
+    w->reorder_one_in = (uint32_t)PICK(sim, 0, 4);
+    w->cut_connection_one_in = (uint32_t)PICK(sim, 0, 50, 300);
+}
+
+void sim_print_swarm(const struct sim *sim, FILE *out)
+{
+    const struct sim_swarm *w = &sim->swarm;
+    (void)fprintf(out,
+                  "seed=%" PRIu64 " mode=%s shards_max=%u is_flush_shared=%d crashes_max=%u"
+                  " steps_per_life=%" PRIu64 " clean_stop_percent=%u segment_size_max=%" PRIu64
+                  " fill_step=%u..%u index_interval=%u memory_size=%zu cache_size_max=%zu"
+                  " partitions=%u record_size_max=%u batch_records_max=%u large_one_in=%u",
+                  sim->seed,
+                  mode_name(sim->mode),
+                  (unsigned)w->shards_max,
+                  w->is_flush_shared,
+                  w->crashes_max,
+                  w->steps_per_life,
+                  w->clean_stop_percent,
+                  w->segment_size_max,
+                  w->fill_step_min,
+                  w->fill_step_max,
+                  w->index_interval,
+                  w->memory_size,
+                  w->cache_size_max,
+                  w->partitions,
+                  w->record_size_max,
+                  w->batch_records_max,
+                  w->large_one_in);
+    (void)fprintf(out,
+                  " cut_weight=%u delete_weight=%u rot_percent=%u capacity_size=%" PRIu64
+                  " sync_fail_one_in=%u write_fail_one_in=%u short_one_in=%u slow_one_in=%u"
+                  " sync_us_max=%u transfer_us_max=%u pause_us_max=%" PRIu64
+                  " cut_connection_one_in=%u\n",
+                  w->cut_weight,
+                  w->delete_weight,
+                  w->rot_percent,
+                  w->capacity_size,
+                  w->sync_fail_one_in,
+                  w->write_fail_one_in,
+                  w->short_one_in,
+                  w->slow_one_in,
+                  w->sync_us_max,
+                  w->transfer_us_max,
+                  w->pause_us_max,
+                  w->cut_connection_one_in);
+}
+
+void sim_trace(struct sim *sim, const char *what, uint64_t a, uint64_t b)
+{
+    const uint64_t event[] = {sim->clock.now_us, a, b};
+    sim->trace = hash_bytes(sim->trace, what, strlen(what));
+    sim->trace = hash_bytes(sim->trace, event, sizeof(event));
+}
+
+void sim_say(struct sim *sim, const char *format, ...)
+{
+    if (!sim->is_verbose) {
+        return;
+    }
+    va_list args;
+    va_start(args, format);
+    (void)fprintf(stderr, "[%" PRIu64 " %" PRIu64 "] ", sim->clock.now_us, sim->steps);
+    (void)vfprintf(stderr, format, args);
+    (void)fputc('\n', stderr);
+    va_end(args);
+}
+
+void sim_fail(struct sim *sim, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    (void)fprintf(
+        stderr, "FAILED seed=%" PRIu64 " now_us=%" PRIu64 ": ", sim->seed, sim->clock.now_us);
+    (void)vfprintf(stderr, format, args);
+    (void)fputc('\n', stderr);
+    va_end(args);
+    (void)fflush(NULL);
+    _exit(1);
+}
+
+bool sim_step(struct sim *sim)
+{
+    sim->steps++;
+    sim_check(sim, sim->steps < SIM_STEPS_MAX, "no end in sight: steps=%" PRIu64, sim->steps);
+    return sim->steps >= sim->crash_at_step;
+}

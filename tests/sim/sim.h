@@ -1,0 +1,126 @@
+/* One simulated run: everything that follows from one seed.
+ *
+ * A run is a process of its own (main.c forks), so that what crashed incarnations leave behind is
+ * bounded by the run, and an assertion that fails ends only that run.
+ *
+ * A crash can come between any two steps: turns of a shard, moves of the clock. A step counter
+ * decides, so that crash points are spread over work and not over time.
+ */
+#pragma once
+
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/clock.h"
+#include "core/disk_sim.h"
+#include "core/io_sim.h"
+#include "core/rand.h"
+#include "core/reached.h"
+
+enum {
+    SIM_SHARDS_MAX = 4,
+    SIM_MARKS_MAX = 256,
+    SIM_STEPS_MAX = 40 * 1000 * 1000, /* A run that needs more is caught in a loop. */
+};
+
+enum sim_mode {
+    SIM_BROKER,  /* A whole broker, clients speak Kafka. */
+    SIM_STORAGE, /* Logs and stores, driven directly. */
+};
+
+/* Swarm: what this run is like at all. Drawn from the seed before anything else. */
+struct sim_swarm {
+    uint16_t shards_max;
+    bool is_flush_shared;
+    uint32_t crashes_max; /* Incarnations after the first. */
+    uint64_t steps_per_life;
+    uint32_t clean_stop_percent;
+    uint64_t segment_size_max;
+    uint32_t fill_step_min;
+    uint32_t fill_step_max;
+    uint32_t index_interval;
+    size_t memory_size; /* Per shard. */
+    size_t cache_size_max;
+    uint32_t partitions;
+    uint32_t record_size_max;
+    uint32_t batch_records_max;
+    uint32_t large_one_in; /* A batch much larger than the others; 0 = never. */
+    uint32_t cut_weight;
+    uint32_t delete_weight;
+    uint32_t rot_percent;      /* Chance that a quiet log is damaged on the disk, once. */
+    uint64_t capacity_size;    /* Of the disk at times; 0 = never full. */
+    uint32_t sync_fail_one_in; /* 0 = never, as those below. */
+    uint32_t write_fail_one_in;
+    uint32_t short_one_in;
+    uint32_t slow_one_in;
+    uint32_t sync_us_max;
+    uint32_t transfer_us_max;
+    uint64_t pause_us_max; /* Between two acts of the driver. */
+    uint32_t reorder_one_in;
+    uint32_t cut_connection_one_in;
+};
+
+struct sim {
+    uint64_t seed;
+    enum sim_mode mode;
+    bool is_verbose;
+    struct rand rand;
+    struct sim_swarm swarm;
+    struct clock_sim clock;
+    struct disk_sim *disk;
+
+    uint64_t steps;
+    uint64_t crash_at_step; /* UINT64_MAX = not. */
+    sigjmp_buf crash_place; /* Where a crash inside of blocking code goes. */
+    bool is_blocking;       /* crash_place is set. */
+    bool is_panic_expected; /* A fault was injected that the product answers with a panic. */
+
+    uint64_t trace;
+    uint64_t acked; /* Records. */
+    uint32_t crashes;
+    uint32_t elections;
+
+    struct reached reached;
+    const char *marks[SIM_MARKS_MAX]; /* Hit in this run. */
+    size_t marks_count;
+};
+
+void sim_init(struct sim *sim, uint64_t seed, enum sim_mode mode);
+void sim_done(struct sim *sim);
+
+/* Draws the swarm of the mode. */
+void sim_draw_swarm(struct sim *sim);
+void sim_print_swarm(const struct sim *sim, FILE *out);
+
+/* Folds an event into the trace. */
+void sim_trace(struct sim *sim, const char *what, uint64_t a, uint64_t b);
+
+/* A line on stderr if the run is verbose. */
+[[gnu::format(printf, 2, 3)]] void sim_say(struct sim *sim, const char *format, ...);
+
+/* A check failed: says why and how to repeat it, and ends the run. */
+[[gnu::format(printf, 2, 3)]] _Noreturn void sim_fail(struct sim *sim, const char *format, ...);
+
+#define sim_check(sim, condition, ...)    \
+    do {                                  \
+        if (!(condition)) {               \
+            sim_fail((sim), __VA_ARGS__); \
+        }                                 \
+    } while (0)
+
+/* Counts one step; true if the crash is due now. */
+bool sim_step(struct sim *sim);
+
+/* True with the given chance in percent. */
+bool sim_chance(struct sim *sim, uint32_t percent);
+/* In [low, high]. */
+uint64_t sim_between(struct sim *sim, uint64_t low, uint64_t high);
+/* In [low, high], small values as likely as large ones. */
+uint64_t sim_log_between(struct sim *sim, uint64_t low, uint64_t high);
+
+/* The modes. Each runs to its end, or fails. */
+void storage_mode_run(struct sim *sim);
+void broker_mode_run(struct sim *sim);

@@ -1,0 +1,104 @@
+/* Mode "storage": logs and stores under a driver that does what the layers above may ever do, cuts
+ * included, and compares everything with a model.
+ *
+ *   storage_mode.c   lives: start, drive, end by crash or in order, start again
+ *   storage_part.c   one log: acts on it and what is checked about it
+ *   storage_rot.c    damage on the disk, planted in acknowledged entries
+ */
+#pragma once
+
+#include "core/ids.h"
+#include "storage/data_dir.h"
+#include "storage/flusher.h"
+#include "storage/log.h"
+#include "storage/log_shared.h"
+#include "storage/store.h"
+
+#include "tests/sim/machine.h"
+#include "tests/sim/model_log.h"
+
+enum {
+    PARTS_MAX = 8,
+    PART_NAME_SIZE = 64,
+};
+
+struct storage_run;
+
+enum part_state {
+    PART_NONE, /* Not open. */
+    PART_OPENING,
+    PART_OPEN,
+    PART_CUTTING,
+    PART_DELETING,
+    PART_CLOSING,
+};
+
+/* One log: what lives as long as the run, and what an incarnation has of it. */
+struct part {
+    struct storage_run *run;
+    uint32_t number;
+    uint32_t lives_count; /* Of the log: 1 + deletions. */
+    struct partition_id id;
+    char name[PART_NAME_SIZE];
+    struct model_log model;
+    uint64_t batches_count;
+    uint64_t term;
+    uint64_t vote_put;
+    uint64_t vote_durable;
+
+    enum part_state state;
+    uint16_t shard;
+    struct log *log;
+    uint64_t replay_index; /* Last one replayed. */
+    uint64_t cuts_count;
+    struct log_cut cut;
+    uint32_t reads_count; /* In flight. */
+};
+
+/* What one shard has, as the cluster layer has it. */
+struct part_env {
+    struct storage_run *run;
+    uint16_t shard;
+    struct flusher *flusher;
+    struct store *store;
+    struct log_shared *shared;
+    struct log_env env;
+    bool is_open;
+};
+
+struct storage_run {
+    struct sim *sim;
+    struct machine machine;
+    struct part_env envs[SIM_SHARDS_MAX];
+    struct part parts[PARTS_MAX];
+    uint32_t parts_count;
+    struct data_dir dir;
+    struct machine_source driver;
+    uint64_t act_us;        /* Of the next act. */
+    uint64_t acts_left;     /* In this life. */
+    uint32_t opening_count; /* Stores and logs on their way. */
+    uint32_t waiting_count; /* Callbacks that the end in order waits for. */
+    bool is_settled;        /* Nothing of the above is left. */
+    bool is_dead;           /* A log or flusher failed: this incarnation is over. */
+    bool is_full_allowed;   /* The disk may be full. */
+    bool is_fault_allowed;  /* Failures were injected. */
+};
+
+void run_settle(struct storage_run *run);
+/* A failure that the product reported. Ends the life if it may be, else the run. */
+void run_on_failure(struct storage_run *run, const char *where, enum err e);
+
+/* A log of a new life. */
+void part_renew(struct part *p);
+void part_open(struct part *p);
+void part_close(struct part *p);
+/* The incarnation is gone. */
+void part_forget(struct part *p);
+/* One drawn act on an open part. */
+void part_act(struct part *p);
+/* Begins a read of [offset, end of what is flushed). */
+void part_read(struct part *p, int64_t offset);
+bool part_append(struct part *p);
+
+/* Flips a bit of an acknowledged entry of a part that was quiet. */
+void rot_plant(struct storage_run *run);

@@ -1,0 +1,84 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/assert.h"
+
+#include "tests/sim/storage_mode.h"
+
+enum {
+    HEAD_SKIP = ENTRY_HEAD_SIZE, /* Rewritten on append; what follows is unique. */
+};
+
+struct search {
+    struct storage_run *run;
+    const char *dir; /* "/data/logs/<id>-0/" */
+    const uint8_t *bytes;
+    size_t size;
+    bool is_found;
+    char path[256];
+    uint64_t pos; /* Of the needle. */
+};
+
+static void search_file(void *context, const char *path, uint64_t size)
+{
+    struct search *s = context;
+    if (s->is_found || strncmp(path, s->dir, strlen(s->dir)) != 0 || size < s->size) {
+        return;
+    }
+    uint8_t *content = malloc((size_t)size);
+    assert(content != NULL);
+    enum err e = disk_sim_peek(s->run->sim->disk, path, 0, content, (size_t)size);
+    assert(e == ERR_OK);
+    const uint8_t *found = memmem(content, (size_t)size, s->bytes, s->size);
+    if (found != NULL) {
+        s->is_found = true;
+        s->pos = (uint64_t)(found - content);
+        (void)snprintf(s->path, sizeof(s->path), "%s", path);
+    }
+    free(content);
+}
+
+static void plant(struct storage_run *run, struct part *p, uint64_t index)
+{
+    struct sim *sim = run->sim;
+    struct model_entry *e = &p->model.entries[index - 1];
+    if (e->size <= HEAD_SKIP) {
+        return;
+    }
+    char topic[UUID_TEXT_SIZE];
+    uuid_format(&p->id.topic_id, topic);
+    char dir[128];
+    (void)snprintf(dir, sizeof(dir), "/data/logs/%s-0/", topic);
+    struct search s = {
+        .run = run, .dir = dir, .bytes = e->bytes + HEAD_SKIP, .size = e->size - HEAD_SKIP};
+    disk_sim_each_file(sim->disk, &s, search_file);
+    sim_check(sim,
+              s.is_found,
+              "%s: an acknowledged entry is not on the disk: index=%" PRIu64,
+              p->name,
+              index);
+    uint64_t start = s.pos - HEAD_SKIP - sizeof(struct entry_header);
+    uint64_t pos = sim_between(sim, start, start + sizeof(struct entry_header) + e->size - 1);
+    enum err result =
+        disk_sim_flip_bit(sim->disk, s.path, pos, (uint32_t)rand_below(&sim->rand, 8));
+    assert(result == ERR_OK);
+    e->is_rotten = true;
+    p->model.rotten_count++;
+    sim_trace(sim, "rot", p->number, index);
+    sim_say(sim, "%s: rot at index=%" PRIu64 " path=%s pos=%" PRIu64, p->name, index, s.path, pos);
+}
+
+void rot_plant(struct storage_run *run)
+{
+    struct sim *sim = run->sim;
+    struct part *p = &run->parts[rand_below(&sim->rand, run->parts_count)];
+    struct model_log *m = &p->model;
+    bool is_quiet = m->flushed_index == m->last_index && m->cut_index == 0;
+    if (m->flushed_index == 0 || m->rotten_count > 0 || !is_quiet) {
+        return;
+    }
+    /* The newest entries are the ones that could be taken for a torn write. */
+    uint64_t depth = sim_log_between(sim, 0, m->flushed_index - 1);
+    plant(run, p, m->flushed_index - depth);
+}
