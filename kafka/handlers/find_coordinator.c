@@ -12,6 +12,10 @@
 #include "kafka/handlers/handlers.h"
 #include "kafka/request.h"
 
+enum {
+    VERSION_KEYS = 4, /* Many keys, an answer for each. */
+};
+
 enum coordinator_type {
     COORDINATOR_GROUP = 0,
     COORDINATOR_TRANSACTION = 1,
@@ -50,10 +54,12 @@ void handle_find_coordinator(struct request *r)
 
     struct find_coordinator_response out;
     find_coordinator_response_init(&out);
-    out.error_code = KAFKA_INVALID_REQUEST;
-    out.error_message = message;
-    out.node_id = -1;
-    out.port = -1;
+    if (r->version < VERSION_KEYS) {
+        out.error_code = KAFKA_INVALID_REQUEST;
+        out.error_message = message;
+        out.node_id = -1;
+        out.port = -1;
+    }
 
     out.coordinators_count = in->coordinator_keys_count;
     out.coordinators = request_alloc(r, out.coordinators_count, sizeof(*out.coordinators));

@@ -20,6 +20,7 @@ enum special_timestamp {
 };
 
 enum {
+    VERSION_LEADER_EPOCH = 4,
     ISOLATION_READ_COMMITTED = 1,
     REPLICA_CONSUMER = -1,
 };
@@ -74,6 +75,14 @@ static int64_t latest_offset(const struct request *r, const struct partition_off
     return is_read_committed(r) ? offsets->last_stable_offset : offsets->high_watermark;
 }
 
+static void set_offset(struct part *part, const struct request *r, int64_t offset, int32_t epoch)
+{
+    part->out->offset = offset;
+    if (r->version >= VERSION_LEADER_EPOCH) {
+        part->out->leader_epoch = epoch;
+    }
+}
+
 static void set_found(struct part *part, const struct request *r)
 {
     const struct partition_op *op = &part->op;
@@ -81,9 +90,8 @@ static void set_found(struct part *part, const struct request *r)
     if (offset < 0 || offset >= latest_offset(r, &op->offsets)) {
         return; /* None: -1, -1, -1 and no error (KIP-79). */
     }
-    part->out->offset = offset;
+    set_offset(part, r, offset, op->out.find_time.leader_epoch);
     part->out->timestamp = op->out.find_time.timestamp;
-    part->out->leader_epoch = op->out.find_time.leader_epoch;
 }
 
 static void set_result(struct part *part, const struct request *r)
@@ -95,13 +103,11 @@ static void set_result(struct part *part, const struct request *r)
     }
     switch (part->timestamp) {
     case TIMESTAMP_LATEST:
-        part->out->offset = latest_offset(r, &op->offsets);
-        part->out->leader_epoch = op->offsets.leader_epoch;
+        set_offset(part, r, latest_offset(r, &op->offsets), op->offsets.leader_epoch);
         return;
     case TIMESTAMP_EARLIEST:
     case TIMESTAMP_EARLIEST_LOCAL: /* There is one tier. */
-        part->out->offset = op->offsets.log_start_offset;
-        part->out->leader_epoch = op->offsets.leader_epoch;
+        set_offset(part, r, op->offsets.log_start_offset, op->offsets.leader_epoch);
         return;
     case TIMESTAMP_LATEST_TIERED:
     case TIMESTAMP_EARLIEST_PENDING_UPLOAD:
