@@ -3,10 +3,18 @@
  * A map key -> value in memory; every change is appended as a checksummed record to blocks that
  * were written before and becomes durable with the next shared flush: many values, one flush. When
  * the area is full, a snapshot of all live values opens the other area (A/B); the newest complete
- * snapshot with its valid records is what counts after a crash.
+ * snapshot with its valid records is what counts after a crash. What survives a crash is always the
+ * state after some prefix of the changes, and never less than what was reported durable. Layout:
+ * store_format.h.
  *
- * Versions: each log's values carry one rising version; where several stores hold the same log (the
- * core count changed), the highest version per log wins.
+ * Bounded: a store that outgrows its areas gets a file twice as large, up to a limit; at the limit,
+ * or when the disk has no room for that, store_put is refused with ERR_NO_SPACE and whatever does
+ * not add is still taken.
+ *
+ * Another core count: which shard a log is on follows from the number of shards, so a store is only
+ * good for one such number. data_dir_open merges what it finds for others before any store is
+ * opened (store_merge.h): each log's values carry one rising version, and the highest version per
+ * log wins. store_drop_stale ends that when all shards have opened their stores.
  *
  * Shard: the owner's.
  */
@@ -50,20 +58,29 @@ struct store_wait {
     void (*on_durable)(struct store_wait *w); /* From the loop, never inside store_wait_durable. */
 };
 
-/* Opens <dir>/shard-<id>.store of the shard, creating it if there is none, and merges what other
- * store files in dir hold for logs this shard owns now. owns says whether a log is this shard's.
- * Asynchronous: on_opened comes from the loop. A file that is damaged below its last complete
- * snapshot fails with ERR_CORRUPT, a torn tail is cut. */
+/* Opens <dir>/shard-<id>.store of the shard or, if there is none, makes it, from what the merge
+ * left in dir of the logs that this shard owns. Asynchronous: on_opened comes from the loop; st is
+ * NULL on error. A torn tail is cut. ERR_CORRUPT       damage below what was durable; a log line
+ * names file and position ERR_NEWER_FORMAT ERR_FOREIGN       made for another number of shards, and
+ * not merged ERR_NO_SPACE, ERR_IO, ERR_BUSY
+ */
 struct store_open {
-    const char *dir;
+    const char *dir; /* Copied. */
     struct flusher *flusher;
     void *context;
+    /* Whether a log is this shard's; NULL = all are. */
     bool (*owns)(void *context, const struct partition_id *log);
     void (*on_opened)(void *context, enum err e, struct store *st);
+    uint32_t area_blocks_min; /* Of a new file, in 4 KiB; 0 = the default. */
 };
 enum err store_open_begin(struct shard *s, const struct store_open *how);
-/* Nothing may be waiting. */
+/* Nothing may be waiting, and no change outstanding unless the flusher failed. Accepts NULL. The
+ * file is closed and the memory freed from the loop: turn it until io has nothing in flight. */
 void store_free(struct store *st);
+
+/* Shard 0, when all shards have opened their stores in dir: removes what the merge left there.
+ * Nobody needs to wait for it; not calling it only makes the next start merge again. */
+void store_drop_stale(struct shard *s, const char *dir);
 
 /* Changes the map now, durability comes with the next flush round. ERR_TOO_LARGE above
  * STORE_VALUE_SIZE_MAX, ERR_NO_SPACE when the store is at its limit. */
@@ -75,16 +92,30 @@ enum err store_delete_log(struct store *st, const struct partition_id *log);
 /* The value as last put, valid until the next change; false if there is none. */
 bool store_get(const struct store *st, const struct store_key *key, struct slice *ret_value);
 
-/* Calls on_value for each value of log and kind in rising order of sub. */
+/* Calls on_value for each value of log and kind in rising order of sub. on_value may not change the
+ * store. */
 void store_each(const struct store *st,
                 const struct partition_id *log,
                 enum store_kind kind,
                 void *context,
                 void (*on_value)(void *context, uint64_t sub, struct slice value));
-/* Calls on_log once for each log that has values. */
+/* Calls on_log once for each log that has values; on_log may delete that log. */
 void store_each_log(const struct store *st,
                     void *context,
                     void (*on_log)(void *context, const struct partition_id *log));
 
-/* w->on_durable runs when every change made before this call is durable. */
+/* w->on_durable runs when every change made before this call is durable; waiters in order. Never if
+ * the flusher fails. */
 void store_wait_durable(struct store *st, struct store_wait *w);
+/* Takes back a wait; harmless if w is not waiting. w must have been used or set to zero. */
+void store_wait_cancel(struct store *st, struct store_wait *w);
+
+struct store_stats {
+    uint64_t changes;
+    uint64_t snapshots; /* Areas switched. */
+    uint64_t growths;   /* Files replaced by larger ones. */
+    uint64_t live_size; /* bytes of records */
+    uint64_t logs_count;
+    uint64_t blocks_written;
+};
+void store_stats(const struct store *st, struct store_stats *ret_stats);

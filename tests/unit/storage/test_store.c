@@ -1,0 +1,480 @@
+/* The store against a plain model: what was reported durable survives every crash, and what
+ * survives is the state after some prefix of the changes. Method: the simulated disk, a crash at
+ * every step of a run, areas of a few blocks so that snapshots and growth happen all the time.
+ */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "storage/flusher.h"
+#include "storage/store.h"
+#include "storage/store_format.h"
+#include "storage/store_merge.h"
+
+#include "tests/support/sim_shard.h"
+
+/* A crash leaves memory behind, as the end of a process would. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "detect_leaks=0";
+}
+
+enum {
+    LOGS = 4,
+    KINDS = 3,
+    SUBS = 4,
+    CHANGES_MAX = 20000,
+};
+
+struct rig {
+    struct sim_shard ss;
+    struct disk_sim *disk;
+    struct flusher *f;
+    struct store *st;
+    bool is_opened;
+    enum err opened;
+    int failures;
+    enum err failure;
+    uint32_t area_blocks;
+};
+
+static void on_failed(void *context, enum err e)
+{
+    struct rig *r = context;
+    r->failures++;
+    r->failure = e;
+}
+
+static void on_opened(void *context, enum err e, struct store *st)
+{
+    struct rig *r = context;
+    r->is_opened = true;
+    r->opened = e;
+    r->st = st;
+}
+
+static void rig_boot(struct rig *r, uint64_t seed)
+{
+    sim_shard_init(&r->ss, r->disk, seed);
+    cr_assert(eq(int, flusher_new(r->ss.s, seed % 4 != 0, r, on_failed, &r->f), ERR_OK));
+}
+
+static void rig_begin_open(struct rig *r)
+{
+    r->is_opened = false;
+    r->st = NULL;
+    struct store_open how = {
+        .dir = "",
+        .flusher = r->f,
+        .context = r,
+        .on_opened = on_opened,
+        .area_blocks_min = r->area_blocks,
+    };
+    cr_assert(eq(int, store_open_begin(r->ss.s, &how), ERR_OK));
+    cr_assert(not(r->is_opened));
+}
+
+static enum err rig_open(struct rig *r)
+{
+    rig_begin_open(r);
+    cr_assert(sim_shard_run_until(&r->ss, &r->is_opened));
+    return r->opened;
+}
+
+static struct rig *rig_new(uint64_t seed, uint32_t area_blocks)
+{
+    struct rig *r = calloc(1, sizeof(*r));
+    r->disk = sim_disk_new();
+    r->area_blocks = area_blocks;
+    rig_boot(r, seed);
+    return r;
+}
+
+static void rig_stop(struct rig *r)
+{
+    sim_shard_settle(&r->ss);
+    store_free(r->st);
+    sim_shard_settle(&r->ss);
+    flusher_free(r->f);
+    cr_assert(eq(u32, disk_sim_open_count(r->disk), 0), "a file stayed open");
+    sim_shard_done(&r->ss);
+}
+
+static void rig_free(struct rig *r)
+{
+    rig_stop(r);
+    disk_sim_free(r->disk);
+    free(r);
+}
+
+static struct store_key key_of(int log, uint32_t kind, uint64_t sub)
+{
+    struct store_key k = {.log.partition = log % 2, .kind = kind, .sub = sub};
+    k.log.topic_id.bytes[3] = (uint8_t)(log + 1);
+    return k;
+}
+
+static void put(struct rig *r, int log, uint32_t kind, uint64_t sub, const char *value)
+{
+    struct store_key k = key_of(log, kind, sub);
+    cr_assert(eq(int, store_put(r->st, &k, slice_of_string(value)), ERR_OK));
+}
+
+static void expect(struct rig *r, int log, uint32_t kind, uint64_t sub, const char *value)
+{
+    struct store_key k = key_of(log, kind, sub);
+    struct slice found;
+    cr_assert(eq(int, store_get(r->st, &k, &found), value != NULL));
+    if (value != NULL) {
+        cr_assert(slice_equal_string(found, value), "%s", value);
+    }
+}
+
+struct waiter {
+    struct store_wait wait;
+    bool is_durable;
+    int order;
+    int *counter;
+};
+
+static void on_durable(struct store_wait *w)
+{
+    struct waiter *me = container_of(w, struct waiter, wait);
+    me->is_durable = true;
+    if (me->counter != NULL) {
+        me->order = (*me->counter)++;
+    }
+}
+
+static void wait_durable(struct rig *r)
+{
+    struct waiter w = {.wait.on_durable = on_durable};
+    store_wait_durable(r->st, &w.wait);
+    cr_assert(not(w.is_durable), "never inside the call");
+    cr_assert(sim_shard_run_until(&r->ss, &w.is_durable));
+}
+
+/* ---- values -------------------------------------------------------------------------------- */
+
+struct seen {
+    uint64_t subs[16];
+    int count;
+};
+
+static void on_value(void *context, uint64_t sub, struct slice value)
+{
+    struct seen *s = context;
+    cr_assert(gt(sz, value.size, 0));
+    s->subs[s->count++] = sub;
+}
+
+static void on_log(void *context, const struct partition_id *log)
+{
+    int *count = context;
+    cr_assert(gt(int, log->topic_id.bytes[3], 0));
+    (*count)++;
+}
+
+Test(store, values_are_found_by_log_kind_and_sub_in_order)
+{
+    struct rig *r = rig_new(1, 4);
+    cr_assert(eq(int, rig_open(r), ERR_OK));
+    expect(r, 0, STORE_VOTE, 0, NULL);
+    put(r, 0, STORE_SEGMENT, 30, "c");
+    put(r, 0, STORE_SEGMENT, 10, "a");
+    put(r, 0, STORE_VOTE, 0, "vote");
+    put(r, 0, STORE_SEGMENT, 20, "b");
+    put(r, 1, STORE_SEGMENT, 99, "other log");
+    put(r, 0, STORE_CUT, 1, "cut");
+    put(r, 0, STORE_SEGMENT, 20, "bb");
+    expect(r, 0, STORE_SEGMENT, 20, "bb");
+    expect(r, 0, STORE_SEGMENT, 40, NULL);
+    struct seen s = {.count = 0};
+    struct store_key k = key_of(0, STORE_SEGMENT, 0);
+    store_each(r->st, &k.log, STORE_SEGMENT, &s, on_value);
+    cr_assert(eq(int, s.count, 3));
+    for (int i = 0; i < 3; i++) {
+        cr_assert(eq(u64, s.subs[i], (uint64_t)(i + 1) * 10));
+    }
+    int logs = 0;
+    store_each_log(r->st, &logs, on_log);
+    cr_assert(eq(int, logs, 2));
+
+    k.sub = 20;
+    cr_assert(eq(int, store_delete(r->st, &k), ERR_OK));
+    cr_assert(eq(int, store_delete(r->st, &k), ERR_OK));
+    expect(r, 0, STORE_SEGMENT, 20, NULL);
+    cr_assert(eq(int, store_delete_log(r->st, &k.log), ERR_OK));
+    expect(r, 0, STORE_VOTE, 0, NULL);
+    expect(r, 1, STORE_SEGMENT, 99, "other log");
+    logs = 0;
+    store_each_log(r->st, &logs, on_log);
+    cr_assert(eq(int, logs, 1));
+    rig_free(r);
+}
+
+Test(store, values_survive_a_restart_and_limits_hold)
+{
+    struct rig *r = rig_new(2, 4);
+    static char big[STORE_VALUE_SIZE_MAX + 1];
+    struct store_key k = key_of(3, STORE_CHECKPOINT, 1);
+    cr_assert(eq(int, rig_open(r), ERR_OK));
+    memset(big, 'x', sizeof(big));
+    cr_assert(eq(int, store_put(r->st, &k, slice_of(big, sizeof(big))), ERR_TOO_LARGE));
+    cr_assert(eq(int, store_put(r->st, &k, slice_of(big, sizeof(big) - 1)), ERR_OK));
+    put(r, 0, STORE_VOTE, 0, "one");
+    k.sub = 2;
+    cr_assert(eq(int, store_put(r->st, &k, slice_of(big, 0)), ERR_OK)); /* Empty, not absent. */
+    rig_stop(r);
+    rig_boot(r, 3);
+    cr_assert(eq(int, rig_open(r), ERR_OK));
+    struct slice found;
+    cr_assert(store_get(r->st, &k, &found));
+    cr_assert(eq(sz, found.size, 0));
+    k.sub = 1;
+    cr_assert(store_get(r->st, &k, &found));
+    cr_assert(slice_equal(found, slice_of(big, sizeof(big) - 1)));
+    expect(r, 0, STORE_VOTE, 0, "one");
+    rig_free(r);
+}
+
+Test(store, waiters_are_told_in_order_and_not_before_the_flush)
+{
+    struct rig *r = rig_new(5, 4);
+    cr_assert(eq(int, rig_open(r), ERR_OK));
+    struct waiter w[4];
+    int counter = 0;
+    uint64_t flushes = flusher_stats(r->f)->flushes;
+    for (int i = 0; i < 4; i++) {
+        w[i] = (struct waiter){.wait.on_durable = on_durable, .counter = &counter};
+        char value[] = {(char)('a' + i), 0};
+        put(r, i, STORE_VOTE, 0, value);
+        store_wait_durable(r->st, &w[i].wait);
+    }
+    sim_shard_settle(&r->ss);
+    for (int i = 0; i < 4; i++) {
+        cr_assert(w[i].is_durable);
+        cr_assert(eq(int, w[i].order, i));
+    }
+    cr_assert(eq(u64, flusher_stats(r->f)->flushes, flushes + 1), "many values, one flush");
+    /* Nothing new: no flush, but from the loop. */
+    wait_durable(r);
+    cr_assert(eq(u64, flusher_stats(r->f)->flushes, flushes + 1));
+    /* A value that is there already needs none either. */
+    put(r, 0, STORE_VOTE, 0, "a");
+    wait_durable(r);
+    cr_assert(eq(u64, flusher_stats(r->f)->flushes, flushes + 1));
+
+    struct waiter taken_back = {.wait.on_durable = on_durable};
+    put(r, 0, STORE_VOTE, 0, "b");
+    store_wait_durable(r->st, &taken_back.wait);
+    store_wait_cancel(r->st, &taken_back.wait);
+    sim_shard_settle(&r->ss);
+    cr_assert(not(taken_back.is_durable));
+    rig_free(r);
+}
+
+/* ---- crashes ------------------------------------------------------------------------------- */
+
+/* The history of a run: every change, and for each point what the map looked like. Small enough to
+ * replay from the start. */
+struct change {
+    int log;
+    uint32_t kind;
+    uint64_t sub;
+    uint32_t size; /* Of the value; 0 = deleted, UINT32_MAX = the whole log is. */
+    uint32_t fill;
+};
+
+struct model {
+    uint32_t size[LOGS][KINDS][SUBS]; /* 0 = none. */
+    uint32_t fill[LOGS][KINDS][SUBS];
+};
+
+struct history {
+    struct change changes[CHANGES_MAX];
+    int count;
+    int durable; /* So many first ones were reported durable. */
+    struct model base;
+};
+
+static void model_apply(struct model *m, const struct change *c)
+{
+    if (c->size == UINT32_MAX) {
+        memset(m->size[c->log], 0, sizeof(m->size[c->log]));
+        memset(m->fill[c->log], 0, sizeof(m->fill[c->log]));
+        return;
+    }
+    m->size[c->log][c->kind - 1][c->sub] = c->size;
+    m->fill[c->log][c->kind - 1][c->sub] = c->size == 0 ? 0 : c->fill;
+}
+
+/* A value that says what it is. */
+static void make_value(uint8_t *value, uint32_t size, uint32_t fill)
+{
+    for (uint32_t i = 0; i < size; i++) {
+        value[i] = (uint8_t)(fill >> (8 * (i % 4)));
+    }
+}
+
+static void model_of_store(struct rig *r, struct model *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    for (int log = 0; log < LOGS; log++) {
+        for (uint32_t kind = 1; kind <= KINDS; kind++) {
+            for (uint64_t sub = 0; sub < SUBS; sub++) {
+                struct store_key k = key_of(log, kind, sub);
+                struct slice found;
+                if (!store_get(r->st, &k, &found)) {
+                    continue;
+                }
+                static uint8_t expected[STORE_VALUE_SIZE_MAX];
+                uint32_t fill = 0;
+                cr_assert(ge(sz, found.size, 4));
+                memcpy(&fill, found.data, 4);
+                make_value(expected, (uint32_t)found.size, fill);
+                cr_assert(slice_equal(found, slice_of(expected, found.size)), "a mixed value");
+                ret->size[log][kind - 1][sub] = (uint32_t)found.size;
+                ret->fill[log][kind - 1][sub] = fill;
+            }
+        }
+    }
+}
+
+static void make_change(struct rig *r, struct history *h, uint32_t size_max)
+{
+    static uint8_t value[STORE_VALUE_SIZE_MAX];
+    struct rand *rand = &r->ss.rand;
+    struct change c = {
+        .log = (int)rand_below(rand, LOGS),
+        .kind = 1 + (uint32_t)rand_below(rand, KINDS),
+        .sub = rand_below(rand, SUBS),
+        .size = 4 + (uint32_t)rand_below(rand, rand_one_in(rand, 10) ? size_max : 60),
+        .fill = (uint32_t)rand_u64(rand),
+    };
+    struct store_key k = key_of(c.log, c.kind, c.sub);
+    enum err e = ERR_OK;
+    if (rand_one_in(rand, 30)) {
+        c.size = UINT32_MAX;
+        e = store_delete_log(r->st, &k.log);
+    } else if (rand_one_in(rand, 8)) {
+        c.size = 0;
+        e = store_delete(r->st, &k);
+    } else {
+        make_value(value, c.size, c.fill);
+        e = store_put(r->st, &k, slice_of(value, c.size));
+    }
+    cr_assert(eq(int, e, ERR_OK));
+    cr_assert(lt(int, h->count, CHANGES_MAX));
+    h->changes[h->count++] = c;
+}
+
+struct durable_report {
+    struct store_wait wait;
+    struct history *h;
+    int count;
+};
+
+static void on_report(struct store_wait *w)
+{
+    struct durable_report *d = container_of(w, struct durable_report, wait);
+    cr_assert(ge(int, d->count, d->h->durable));
+    d->h->durable = d->count;
+    free(d);
+}
+
+/* What the store holds is the base with some number of changes, at least the durable ones. The
+ * history starts anew from there. */
+static void expect_a_prefix(struct rig *r, struct history *h, uint64_t seed)
+{
+    struct model found;
+    struct model m = h->base;
+    model_of_store(r, &found);
+    int match = -1;
+    for (int i = 0; i <= h->count; i++) {
+        if (memcmp(&m, &found, sizeof(m)) == 0 && i >= h->durable) {
+            match = i;
+        }
+        if (i < h->count) {
+            model_apply(&m, &h->changes[i]);
+        }
+    }
+    cr_assert(match >= 0, "seed=%lu: %d durable of %d", (unsigned long)seed, h->durable, h->count);
+    h->base = found;
+    h->count = 0;
+    h->durable = 0;
+}
+
+/* One life of the store: open, change, crash at some step; the crash may hit the open, too. */
+static void live_and_crash(struct rig *r, struct history *h, uint64_t seed, uint32_t size_max)
+{
+    rig_boot(r, seed);
+    uint64_t steps = 1 + rand_below(&r->ss.rand, rand_one_in(&r->ss.rand, 3) ? 30 : 3000);
+    rig_begin_open(r);
+    bool is_checked = false;
+    for (uint64_t i = 0; i < steps; i++) {
+        (void)sim_shard_step(&r->ss);
+        if (!r->is_opened) {
+            continue;
+        }
+        if (!is_checked) {
+            cr_assert(eq(int, r->opened, ERR_OK), "seed=%lu", (unsigned long)seed);
+            expect_a_prefix(r, h, seed);
+            is_checked = true;
+        }
+        if (rand_one_in(&r->ss.rand, 4)) {
+            make_change(r, h, size_max);
+        }
+        if (rand_one_in(&r->ss.rand, 16)) {
+            struct durable_report *d = calloc(1, sizeof(*d));
+            *d = (struct durable_report){.wait.on_durable = on_report, .h = h, .count = h->count};
+            store_wait_durable(r->st, &d->wait);
+        }
+        cr_assert(eq(int, r->failures, 0));
+    }
+    sim_shard_crash(&r->ss, NULL);
+}
+
+static void crash_loop(uint64_t seed, uint32_t area_blocks, uint32_t size_max)
+{
+    struct rig *r = calloc(1, sizeof(*r));
+    struct history *h = calloc(1, sizeof(*h));
+    r->disk = sim_disk_new();
+    r->area_blocks = area_blocks;
+    for (uint64_t life = 0; life < 12; life++) {
+        live_and_crash(r, h, seed * 1000 + life, size_max);
+    }
+    rig_boot(r, seed);
+    cr_assert(eq(int, rig_open(r), ERR_OK));
+    expect_a_prefix(r, h, seed);
+    for (int i = 0; i < 50; i++) {
+        make_change(r, h, size_max);
+    }
+    wait_durable(r);
+    h->durable = h->count;
+    rig_stop(r);
+    rig_boot(r, seed + 1);
+    cr_assert(eq(int, rig_open(r), ERR_OK));
+    expect_a_prefix(r, h, seed);
+    rig_free(r);
+    free(h);
+}
+
+Test(store, crashes_leave_a_prefix_with_all_that_was_durable)
+{
+    for (uint64_t seed = 1; seed <= 150; seed++) {
+        crash_loop(seed, 16, 2000);
+    }
+}
+
+/* Areas of two blocks: snapshots all the time, and growth. */
+Test(store, crashes_during_snapshots_and_growth)
+{
+    for (uint64_t seed = 1; seed <= 150; seed++) {
+        crash_loop(1000 + seed, 2, 200);
+        crash_loop(2000 + seed, 2, 6000);
+    }
+}
