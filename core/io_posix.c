@@ -1,6 +1,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <linux/fs.h>
 #include <stdio.h>
@@ -221,15 +222,16 @@ static bool is_multi_device(dev_t device)
     return count > 1;
 }
 
-/* ext4 hides options that are the file system's defaults from mountinfo, this file has them all. */
-static void add_ext4_options(dev_t device, struct io_fs_mount *m)
+/* Appends all options of an ext4: mountinfo hides those that are the file system's own defaults,
+ * and data=journal may be one. False if they cannot be had. */
+static bool add_ext4_options(dev_t device, struct io_fs_mount *m)
 {
     char link[64];
     char target[PATH_MAX];
     (void)snprintf(link, sizeof(link), "/sys/dev/block/%u:%u", major(device), minor(device));
     ssize_t size = readlink(link, target, sizeof(target) - 1);
     if (size <= 0) {
-        return;
+        return false;
     }
     target[size] = '\0';
     const char *name = strrchr(target, '/');
@@ -238,7 +240,7 @@ static void add_ext4_options(dev_t device, struct io_fs_mount *m)
         path, sizeof(path), "/proc/fs/ext4/%.255s/options", name == NULL ? target : name + 1);
     FILE *f = fopen(path, "re");
     if (f == NULL) {
-        return;
+        return false;
     }
     char line[128];
     while (fgets(line, sizeof(line), f) != NULL) {
@@ -247,6 +249,82 @@ static void add_ext4_options(dev_t device, struct io_fs_mount *m)
         (void)snprintf(m->options + used, sizeof(m->options) - used, ",%s", line);
     }
     (void)fclose(f);
+    return true;
+}
+
+/* Opens name of the whole disk that device is, or is a partition of. */
+static FILE *open_disk_file(dev_t device, const char *name)
+{
+    char path[128];
+    int size = snprintf(
+        path, sizeof(path), "/sys/dev/block/%u:%u/partition", major(device), minor(device));
+    /* Behind the link of a partition, the parent is its disk. */
+    const char *parent = access(path, F_OK) == 0 ? "../" : "";
+    size -= (int)strlen("partition");
+    (void)snprintf(path + size, sizeof(path) - (size_t)size, "%s%s", parent, name);
+    return fopen(path, "re");
+}
+
+/* The number in field index (from 0) of a file of the disk; -1 if there is none. */
+static int64_t read_disk_number(dev_t device, const char *name, int index)
+{
+    FILE *f = open_disk_file(device, name);
+    if (f == NULL) {
+        return -1;
+    }
+    int64_t number = -1;
+    for (int i = 0; i <= index; i++) {
+        if (fscanf(f, "%" SCNd64, &number) != 1) {
+            number = -1;
+            break;
+        }
+    }
+    (void)fclose(f);
+    return number;
+}
+
+/* Whether the disk must be told to flush, and would count it. */
+static bool are_flushes_counted(dev_t device)
+{
+    char mode[32] = "";
+    FILE *f = open_disk_file(device, "queue/write_cache");
+    if (f == NULL) {
+        return false;
+    }
+    bool has_cache = fgets(mode, sizeof(mode), f) != NULL && strcmp(mode, "write back\n") == 0;
+    (void)fclose(f);
+    return has_cache && read_disk_number(device, "queue/iostats", 0) == 1;
+}
+
+/* The proof, where the disk counts: a sync of a file that has nothing to write must reach the
+ * device as a flush. False only if it did not. Other traffic may make a missing flush look present,
+ * so this stands beside the checks of type and options, not in their place. */
+static bool may_sync_flush_device(dev_t device, int fd)
+{
+    enum { FLUSHES_FIELD = 15 };
+    if (!are_flushes_counted(device)) {
+        return true;
+    }
+    /* The first one may have the file's own metadata to write. */
+    if (fdatasync(fd) != 0) {
+        return false;
+    }
+    int64_t before = read_disk_number(device, "stat", FLUSHES_FIELD);
+    if (fdatasync(fd) != 0) {
+        return false;
+    }
+    int64_t after = read_disk_number(device, "stat", FLUSHES_FIELD);
+    return before < 0 || after > before;
+}
+
+/* fd: a probe file on it. Whatever is doubtful counts as no. */
+static bool is_flush_shared_on(dev_t device, int fd, struct io_fs_mount *m)
+{
+    if (strcmp(m->type, "ext4") == 0 && !add_ext4_options(device, m)) {
+        return false;
+    }
+    return io_posix_is_flush_shared(m) && !has_journalled_data(fd) && !is_multi_device(device) &&
+           may_sync_flush_device(device, fd);
 }
 
 enum err io_posix_fs_info(struct io_backend *b, const char *path, struct io_fs_info *ret_info)
@@ -265,21 +343,17 @@ enum err io_posix_fs_info(struct io_backend *b, const char *path, struct io_fs_i
         .size = (uint64_t)fs.f_blocks * fs.f_frsize,
         .available = (uint64_t)fs.f_bavail * fs.f_frsize,
     };
-
-    int fd = open_probe_file(path);
-    bool is_known = false;
     struct io_fs_mount mount = {0};
     if ((stx.stx_mask & STATX_MNT_ID) != 0 && find_mount(stx.stx_mnt_id, &mount)) {
         memcpy(info.type, mount.type, sizeof(info.type));
-        is_known = true;
+    }
+    int fd = open_probe_file(path);
+    if (fd == -1 && errno != EINVAL && errno != EOPNOTSUPP) {
+        return io_err_of(-errno); /* Not writable: no answer about direct I/O. */
     }
     if (fd != -1) {
         info.is_direct_capable = has_direct_io(fd);
-        if (strcmp(mount.type, "ext4") == 0) {
-            add_ext4_options(st.st_dev, &mount);
-        }
-        info.is_flush_shared = is_known && io_posix_is_flush_shared(&mount) &&
-                               !has_journalled_data(fd) && !is_multi_device(st.st_dev);
+        info.is_flush_shared = info.is_direct_capable && is_flush_shared_on(st.st_dev, fd, &mount);
         (void)close(fd);
     }
     *ret_info = info;
