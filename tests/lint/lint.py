@@ -235,8 +235,6 @@ def check_words():
                 yield f"{relative}:{number}: {line.strip()[:60]}: say it as TODO(#issue) or do it"
             if path.suffix != ".md" and re.search(r"\bTODO\b(?!\(#\d+\))", line):
                 yield f"{relative}:{number}: TODO needs an open issue: TODO(#123)"
-            if len(line) > 100 and path.suffix in (".c", ".h"):
-                yield f"{relative}:{number}: longer than 100 columns"
             if line != line.rstrip() and path.suffix != ".md":
                 yield f"{relative}:{number}: trailing white space"
 
