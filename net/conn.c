@@ -12,6 +12,8 @@
 #include "core/assert.h"
 #include "net/conn_priv.h"
 
+static_assert(sizeof(struct conn) <= 1024, "an idle connection is small: net rule 4");
+
 static void try_free(struct conn *c);
 
 static bool is_discarding(const struct conn *c)

@@ -75,6 +75,13 @@ struct listen_options {
                        const struct stream_user_ops **ret_ops);
 };
 
+struct connect_options {
+    struct net_address address;
+    void *user;
+    const struct stream_user_ops *ops;
+    void (*on_connected)(void *user, struct stream *stream);
+};
+
 struct transport_ops {
     /* Binds and accepts. *ret_port is the port bound. Several shards of one process may listen on
      * one address: shard 0 first, which makes sure that nobody else has the port, then the others
@@ -88,10 +95,7 @@ struct transport_ops {
     void (*stop_listening)(struct transport *t, const void *context);
     /* Starts connecting; on_closed reports failure, on_connected success. */
     enum err (*connect)(struct transport *t,
-                        const struct net_address *address,
-                        void *user,
-                        const struct stream_user_ops *ops,
-                        void (*on_connected)(void *user, struct stream *stream),
+                        const struct connect_options *o,
                         struct stream **ret_stream);
     void (*receive_into)(struct stream *st, void *dst, size_t size);
     void (*pause)(struct stream *st);

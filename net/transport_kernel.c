@@ -74,6 +74,8 @@ struct kernel_stream {
     struct send_batch *batch;
 };
 
+static_assert(sizeof(struct kernel_stream) <= 1024, "an idle stream is small: net rule 4");
+
 static void start_receive(struct kernel_stream *st);
 static void start_send(struct kernel_stream *st);
 
@@ -458,19 +460,15 @@ static void on_connect_done(struct io_op *op)
     }
 }
 
-static enum err kernel_connect(struct transport *t,
-                               const struct net_address *address,
-                               void *user,
-                               const struct stream_user_ops *ops,
-                               void (*on_connected)(void *user, struct stream *stream),
-                               struct stream **ret_stream)
+static enum err
+kernel_connect(struct transport *t, const struct connect_options *o, struct stream **ret_stream)
 {
     struct kernel_transport *kt = kernel_of(t);
     struct net_sockaddr *sa = malloc(sizeof(*sa));
     if (sa == NULL) {
         return ERR_BUSY;
     }
-    enum err e = net_sockaddr_numeric(address, sa);
+    enum err e = net_sockaddr_numeric(&o->address, sa);
     if (e != ERR_OK) {
         goto out_free_address;
     }
@@ -485,9 +483,9 @@ static enum err kernel_connect(struct transport *t,
         goto out_close_fd;
     }
     st->state = KERNEL_STREAM_CONNECTING;
-    st->user = user;
-    st->ops = ops;
-    st->on_connected = on_connected;
+    st->user = o->user;
+    st->ops = o->ops;
+    st->on_connected = o->on_connected;
     st->address = sa;
     st->in_op = (struct io_op){.kind = IO_CONNECT,
                                .fd = fd,

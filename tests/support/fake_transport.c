@@ -120,19 +120,15 @@ static struct fake_peer *peer_new(struct fake_transport *ft, const char *name)
     return p;
 }
 
-static enum err fake_connect(struct transport *t,
-                             const struct net_address *address,
-                             void *user,
-                             const struct stream_user_ops *ops,
-                             void (*on_connected)(void *user, struct stream *stream),
-                             struct stream **ret_stream)
+static enum err
+fake_connect(struct transport *t, const struct connect_options *o, struct stream **ret_stream)
 {
     char text[NET_HOST_SIZE + 8];
-    net_address_format(address, text);
+    net_address_format(&o->address, text);
     struct fake_peer *p = peer_new(fake_of(t), text);
-    p->user = user;
-    p->ops = ops;
-    p->on_connected = on_connected;
+    p->user = o->user;
+    p->ops = o->ops;
+    p->on_connected = o->on_connected;
     *ret_stream = &p->stream;
     return ERR_OK;
 }

@@ -539,10 +539,11 @@ Test(transport_kernel, reset_by_the_peer)
 
 static struct user *connect_to(struct rig *g, const char *host, uint16_t port, enum err expected)
 {
-    struct net_address address = {.port = port};
-    strcpy(address.host, host);
     struct user *u = user_new();
-    enum err e = g->t[1]->ops->connect(g->t[1], &address, u, &user_ops, on_connected, &u->stream);
+    struct connect_options o = {
+        .address = {.port = port}, .user = u, .ops = &user_ops, .on_connected = on_connected};
+    strcpy(o.address.host, host);
+    enum err e = g->t[1]->ops->connect(g->t[1], &o, &u->stream);
     cr_assert(eq(int, e, expected));
     if (e != ERR_OK) {
         free(u->got);
