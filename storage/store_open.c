@@ -8,11 +8,14 @@
 
 /* Opening a store.
  *
- *   START -> WAIT_OWN -> WAIT_MERGED -> WAIT_WRITE -> WAIT_SYNC -> DONE       the file is good
- *                                  |
- *                                  +-> WAIT_BIRTH -> WAIT_WRITE -> WAIT_SYNC
- *                                         -> WAIT_INSTALL -> DONE             there is none yet
+ *   START -> WAIT_OWN -> WAIT_SETTLE -> WAIT_MERGED -> WAIT_WRITE -> WAIT_SYNC -> DONE
+ *                |                         ^   |
+ *                +-- there is none yet ----+   +-> WAIT_BIRTH -> WAIT_WRITE -> WAIT_SYNC
+ *                                                     -> WAIT_INSTALL -> DONE
  *   any error: -> WAIT_CLOSE -> DONE
+ *
+ * WAIT_SETTLE: a process that died may have left writes that can be read but were never flushed.
+ * The area that counts has to be durable before the other one is overwritten.
  *
  * Every open begins a new epoch with a snapshot in the area that does not count. So appends never
  * go behind a torn tail, whose remains could look valid again after the next crash. It takes no
@@ -21,6 +24,7 @@
 enum open_state {
     OPEN_START,
     OPEN_WAIT_OWN,
+    OPEN_WAIT_SETTLE,
     OPEN_WAIT_MERGED,
     OPEN_WAIT_BIRTH,
     OPEN_WAIT_WRITE,
@@ -34,7 +38,9 @@ enum open_state {
 static const struct sm_state open_states[OPEN_STATE_COUNT] = {
     [OPEN_START] = {"START", SM_BIT(OPEN_WAIT_OWN)},
     [OPEN_WAIT_OWN] = {"WAIT_OWN",
-                       SM_BIT(OPEN_WAIT_MERGED) | SM_BIT(OPEN_WAIT_CLOSE) | SM_BIT(OPEN_DONE)},
+                       SM_BIT(OPEN_WAIT_SETTLE) | SM_BIT(OPEN_WAIT_MERGED) |
+                           SM_BIT(OPEN_WAIT_CLOSE) | SM_BIT(OPEN_DONE)},
+    [OPEN_WAIT_SETTLE] = {"WAIT_SETTLE", SM_BIT(OPEN_WAIT_MERGED) | SM_BIT(OPEN_WAIT_CLOSE)},
     [OPEN_WAIT_MERGED] = {"WAIT_MERGED",
                           SM_BIT(OPEN_WAIT_WRITE) | SM_BIT(OPEN_WAIT_BIRTH) |
                               SM_BIT(OPEN_WAIT_CLOSE) | SM_BIT(OPEN_DONE)},
@@ -157,6 +163,25 @@ static enum err take_own(struct opening *o)
 
 static void on_merged_loaded(void *context, enum err e);
 
+static void load_merged(struct opening *o)
+{
+    sm_move(open_states, &o->state, OPEN_WAIT_MERGED);
+    o->load.path = o->merge_path;
+    o->load.on_loaded = on_merged_loaded;
+    store_load_begin(&o->load);
+}
+
+static void on_settled(struct io_op *op)
+{
+    struct store *st = container_of(op, struct store, op);
+    struct opening *o = st->birth.context;
+    if (op->result != ERR_OK) {
+        fail(o, op->result);
+    } else {
+        load_merged(o);
+    }
+}
+
 static void on_own_loaded(void *context, enum err e)
 {
     struct opening *o = context;
@@ -171,12 +196,13 @@ static void on_own_loaded(void *context, enum err e)
     store_load_done(&o->load);
     if (e != ERR_OK) {
         fail(o, e);
-        return;
+    } else if (o->is_birth) {
+        load_merged(o);
+    } else {
+        sm_move(open_states, &o->state, OPEN_WAIT_SETTLE);
+        o->st->op = (struct io_op){.kind = IO_FSYNC, .fd = o->st->fd, .on_done = on_settled};
+        io_submit(&o->st->s->io, &o->st->op);
     }
-    sm_move(open_states, &o->state, OPEN_WAIT_MERGED);
-    o->load.path = o->merge_path;
-    o->load.on_loaded = on_merged_loaded;
-    store_load_begin(&o->load);
 }
 
 static void write_snapshot(struct opening *o);
