@@ -42,7 +42,6 @@ struct cluster {
     struct store *store;
     struct log_shared *log_shared;
     struct log_env log_env;
-    bool has_fatal; /* A flush failed: nothing more becomes durable here. */
 
     struct metadata *metadata;
     struct partition_env partition_env;

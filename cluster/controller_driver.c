@@ -529,6 +529,7 @@ static void on_room(void *context)
 
 static void fail_start(struct controller_driver *d, enum err e)
 {
+    store_wait_cancel(d->c->store, &d->term_wait);
     move(d, DRIVER_FAILED);
     report_ready(d, e);
 }
@@ -705,7 +706,6 @@ controller_driver_start(struct cluster *c, void *context, controller_ready_fn *o
     list_init(&d->appended);
     list_init(&d->removals);
     list_init(&d->id_waiters);
-    list_init(&d->term_wait.link);
     task_init(&d->ready_task, "controller_ready", run_ready);
     task_init(&d->stopped_task, "controller_stopped", run_stopped);
 

@@ -98,12 +98,14 @@ static void leg_done(struct cluster *c, struct broadcast_leg *leg, enum err e)
 static void on_flush_failed(void *context, enum err e)
 {
     struct cluster *c = context;
-    c->has_fatal = true;
     log_error(c->s->log,
               "flush_failed",
               "dir=%s error=%s action=\"replace the disk; a failed flush is never retried\"",
               c->log_env.dir,
               err_name(e));
+    if (c->log_shared != NULL) {
+        log_shared_fail(c->log_shared, e);
+    }
     if (c->settings->on_fatal == NULL) {
         panic("flush failed: dir=%s error=%s", c->log_env.dir, err_name(e));
     }

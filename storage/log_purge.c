@@ -1,7 +1,7 @@
-/* Files first, then the directory and its name, then the store: as long as the store knows the log,
- * nothing is lost by starting again.
+/* The store's values first, as in log_delete: files without them are leftovers for any later start,
+ * while values without their files would be damage. Then the files, the directory, its name.
  *
- *   START -> WAIT_UNLINK ... -> WAIT_RMDIR -> WAIT_SYNC -> WAIT_STORE -> DONE
+ *   START -> WAIT_STORE -> WAIT_UNLINK ... -> WAIT_RMDIR -> WAIT_SYNC -> DONE
  */
 #include "storage/log_purge.h"
 
@@ -21,10 +21,10 @@ enum {
 
 enum purge_state {
     PURGE_START,
+    PURGE_WAIT_STORE,
     PURGE_WAIT_UNLINK,
     PURGE_WAIT_RMDIR,
     PURGE_WAIT_SYNC,
-    PURGE_WAIT_STORE,
     PURGE_DONE,
 };
 
@@ -115,7 +115,7 @@ static void unlink_next(struct purge *p)
     submit(p, IO_UNLINK, p->path, PURGE_WAIT_UNLINK);
 }
 
-static void start(struct purge *p)
+static void list_files(struct purge *p)
 {
     enum err e = io_list_dir(&p->env->s->io, p->dir, p, take_name);
     if (e != ERR_OK && e != ERR_NOT_FOUND) {
@@ -150,7 +150,10 @@ static void run(struct purge *p)
     }
     switch (p->state) {
     case PURGE_START:
-        start(p);
+        forget_values(p);
+        return;
+    case PURGE_WAIT_STORE:
+        list_files(p);
         return;
     case PURGE_WAIT_UNLINK:
         unlink_next(p);
@@ -160,9 +163,6 @@ static void run(struct purge *p)
         submit(p, IO_FSYNC_DIR, p->path, PURGE_WAIT_SYNC);
         return;
     case PURGE_WAIT_SYNC:
-        forget_values(p);
-        return;
-    case PURGE_WAIT_STORE:
         p->state = PURGE_DONE;
         finish(p);
         return;

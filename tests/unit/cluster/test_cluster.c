@@ -1,0 +1,500 @@
+/* Whole clusters of one node on simulated shards and disk: life of topics and partitions, restarts,
+ * crashes, another number of shards. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/crc32c.h"
+
+#include "tests/support/sim_node.h"
+
+enum { BATCH_MAX = 4096 };
+
+struct batch {
+    uint8_t bytes[BATCH_MAX];
+    size_t size;
+};
+
+static struct disk_sim *new_disk(void)
+{
+    return disk_sim_new(
+        &(struct disk_sim_options){.is_direct_capable = true, .is_flush_shared = true});
+}
+
+/* count records "v", as a client sends them. */
+static void make_batch_of(struct batch *b, int count, int64_t pid, int16_t epoch, int32_t sequence)
+{
+    struct batch_builder builder;
+    batch_builder_init(&builder, BATCH_MAX);
+    for (int i = 0; i < count; i++) {
+        enum err e = batch_builder_add(
+            &builder, 1700000000000 + i, slice_of_string("k"), slice_of_string("v"), NULL, 0);
+        cr_assert(eq(int, e, ERR_OK));
+    }
+    struct wbuf w;
+    wbuf_init_fixed(&w, b->bytes, sizeof(b->bytes));
+    const struct batch_identity identity = {pid, epoch, sequence};
+    cr_assert(eq(int, batch_builder_finish(&builder, CODEC_NONE, &identity, &w), ERR_OK));
+    b->size = w.size;
+    batch_builder_done(&builder);
+}
+
+static struct partition_op
+produce_op(const struct uuid *topic, int32_t partition, const struct batch *b)
+{
+    return (struct partition_op){
+        .kind = PARTITION_PRODUCE,
+        .id = {*topic, partition},
+        .current_leader_epoch = -1,
+        .in.produce = {.batch = slice_of(b->bytes, b->size), .acks = -1, .produce_version = 9},
+    };
+}
+
+static int64_t
+produce(struct sim_node *n, uint16_t shard, const struct uuid *topic, int32_t partition, int count)
+{
+    struct batch b;
+    make_batch_of(&b, count, -1, -1, -1);
+    struct partition_op op = produce_op(topic, partition, &b);
+    enum err e = sim_node_partition_op(n, shard, &op);
+    cr_assert(eq(int, e, ERR_OK), "%s", err_name(e));
+    return op.out.produce.base_offset;
+}
+
+static struct partition_offsets offsets_of(struct sim_node *n, const struct uuid *topic, int32_t p)
+{
+    struct partition_op op = {
+        .kind = PARTITION_OFFSETS,
+        .id = {*topic, p},
+        .current_leader_epoch = -1,
+    };
+    cr_assert(eq(int, sim_node_partition_op(n, 0, &op), ERR_OK));
+    return op.offsets;
+}
+
+Test(cluster, an_empty_directory_starts_and_stops)
+{
+    struct disk_sim *disk = new_disk();
+    for (uint16_t shards = 1; shards <= 3; shards++) {
+        struct sim_node *n = calloc(1, sizeof(*n));
+        sim_node_init(n, disk, shards, shards);
+        cr_assert(eq(int, sim_node_start(n), ERR_OK), "%s", n->why);
+        const struct metadata *m = cluster_metadata(sim_node_cluster(n, 0));
+        cr_assert(eq(i32, metadata_leader_epoch(m), shards)); /* One more at each start. */
+        sim_node_stop(n);
+        free(n);
+    }
+    disk_sim_free(disk);
+}
+
+Test(cluster, topics_and_records_survive_a_restart_with_another_number_of_shards)
+{
+    struct disk_sim *disk = new_disk();
+    struct uuid id;
+    const uint16_t shards[] = {2, 3, 1, 4};
+    for (int round = 0; round < 4; round++) {
+        struct sim_node *n = calloc(1, sizeof(*n));
+        sim_node_init(n, disk, shards[round], 10 + (uint64_t)round);
+        cr_assert(eq(int, sim_node_start(n), ERR_OK), "%s", n->why);
+        if (round == 0) {
+            cr_assert(eq(int, sim_node_create_topic(n, 1, "orders", 5, &id), ERR_OK));
+        }
+        for (uint16_t s = 0; s < shards[round]; s++) {
+            const struct topic *t = metadata_topic_by_name(cluster_metadata(sim_node_cluster(n, s)),
+                                                           slice_of_string("orders"));
+            cr_assert(t != NULL);
+            cr_assert(eq(i32, t->partitions_count, 5));
+        }
+        for (int32_t p = 0; p < 5; p++) {
+            const uint16_t from = (uint16_t)(p % shards[round]);
+            cr_assert(eq(i64, produce(n, from, &id, p, 3), 3 * round));
+            const struct partition_offsets o = offsets_of(n, &id, p);
+            cr_assert(eq(i64, o.high_watermark, 3 * (round + 1)));
+            cr_assert(eq(i64, o.log_start_offset, 0));
+            cr_assert(eq(i32, o.leader_epoch, round + 1));
+        }
+        sim_node_stop(n);
+        free(n);
+    }
+    disk_sim_free(disk);
+}
+
+Test(cluster, what_is_read_is_what_was_produced_with_offset_and_epoch)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct uuid id;
+    sim_node_init(n, disk, 2, 3);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK), "%s", n->why);
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 2, &id), ERR_OK));
+    for (int32_t p = 0; p < 2; p++) {
+        cr_assert(eq(i64, produce(n, 0, &id, p, 2), 0));
+        cr_assert(eq(i64, produce(n, 1, &id, p, 1), 2));
+
+        struct partition_op peek = {
+            .kind = PARTITION_PEEK,
+            .id = {id, p},
+            .current_leader_epoch = 1,
+            .in.fetch = {.offset = 0, .size_max = 1 << 20},
+        };
+        cr_assert(eq(int, sim_node_partition_op(n, 0, &peek), ERR_OK));
+        static uint8_t bytes[8192];
+        struct partition_op read = {
+            .kind = PARTITION_READ,
+            .id = {id, p},
+            .current_leader_epoch = -1,
+            .in.fetch = {.offset = 1, .dst = bytes, .dst_size = sizeof(bytes)},
+        };
+        cr_assert(eq(int, sim_node_partition_op(n, 1, &read), ERR_OK));
+        cr_assert(eq(sz, read.out.fetch.size, peek.out.fetch.size));
+        struct batch_header h;
+        cr_assert(eq(int, batch_header_decode(slice_of(bytes, read.out.fetch.size), &h), ERR_OK));
+        cr_assert(eq(i64, h.base_offset, 0)); /* The batch that holds offset 1. */
+        cr_assert(eq(i32, h.leader_epoch, 1));
+        const size_t first = batch_size(&h);
+        cr_assert(batch_crc_matches(slice_of(bytes, first)));
+        const struct slice second = slice_of(bytes + first, read.out.fetch.size - first);
+        cr_assert(eq(int, batch_header_decode(second, &h), ERR_OK));
+        cr_assert(eq(i64, h.base_offset, 2));
+
+        read.in.fetch.offset = 3; /* The end: nothing yet. */
+        cr_assert(eq(int, sim_node_partition_op(n, 1, &read), ERR_OK));
+        cr_assert(eq(sz, read.out.fetch.size, 0));
+        read.in.fetch.offset = 4;
+        cr_assert(eq(int, sim_node_partition_op(n, 1, &read), ERR_OUT_OF_RANGE));
+        read.in.fetch.offset = -1;
+        cr_assert(eq(int, sim_node_partition_op(n, 1, &read), ERR_OUT_OF_RANGE));
+        read.in.fetch.offset = 0;
+        read.in.fetch.dst_size = first - 1;
+        cr_assert(eq(int, sim_node_partition_op(n, 1, &read), ERR_TOO_LARGE));
+        cr_assert(eq(sz, read.out.fetch.size_needed, first));
+    }
+    sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}
+
+Test(cluster, leader_epochs_are_checked)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct uuid id;
+    sim_node_init(n, disk, 1, 3);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    sim_node_stop(n);
+    sim_node_init(n, disk, 1, 4);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 1, &id), ERR_OK));
+    struct partition_op op = {.kind = PARTITION_OFFSETS, .id = {id, 0}};
+    op.current_leader_epoch = 1;
+    cr_assert(eq(int, sim_node_partition_op(n, 0, &op), ERR_LEADER_EPOCH_FENCED));
+    op.current_leader_epoch = 3;
+    cr_assert(eq(int, sim_node_partition_op(n, 0, &op), ERR_LEADER_EPOCH_UNKNOWN));
+    op.current_leader_epoch = 2;
+    cr_assert(eq(int, sim_node_partition_op(n, 0, &op), ERR_OK));
+
+    produce(n, 0, &id, 0, 2);
+    op = (struct partition_op){
+        .kind = PARTITION_TERM_END, .id = {id, 0}, .current_leader_epoch = -1};
+    const struct {
+        int32_t asked, epoch;
+        int64_t end;
+    } rows[] = {{2, 2, 2}, {3, -1, -1}, {1, 1, 0}, {0, 0, 0}};
+    for (size_t i = 0; i < 4; i++) {
+        op.in.term_end.leader_epoch = rows[i].asked;
+        cr_assert(eq(int, sim_node_partition_op(n, 0, &op), ERR_OK));
+        cr_assert(eq(i32, op.out.term_end.leader_epoch, rows[i].epoch));
+        cr_assert(eq(i64, op.out.term_end.end_offset, rows[i].end));
+    }
+    sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}
+
+Test(cluster, unknown_partitions_are_not_found)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct uuid id;
+    sim_node_init(n, disk, 2, 3);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 2, &id), ERR_OK));
+    struct partition_op op = {.kind = PARTITION_OFFSETS, .id = {id, 2}, .current_leader_epoch = -1};
+    cr_assert(eq(int, sim_node_partition_op(n, 1, &op), ERR_NOT_FOUND));
+    cr_assert(eq(i64, op.offsets.high_watermark, -1));
+    sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}
+
+struct counted {
+    int copied;
+    int done;
+    int copied_when_done;
+};
+
+static void on_copied(struct partition_op *op)
+{
+    struct counted *c = op->context;
+    c->copied++;
+}
+
+static void on_counted_done(struct partition_op *op)
+{
+    struct counted *c = op->context;
+    c->done++;
+    c->copied_when_done = c->copied;
+}
+
+Test(cluster, copied_comes_once_and_before_done_also_for_refused_batches)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct uuid id;
+    sim_node_init(n, disk, 2, 3);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 4, &id), ERR_OK));
+    struct batch b;
+    make_batch_of(&b, 1, -1, -1, -1);
+    for (int i = 0; i < 12; i++) {
+        const bool is_bad = i % 3 == 2;
+        struct counted counted = {0};
+        b.bytes[70] ^= is_bad; /* The CRC no longer matches. */
+        struct partition_op op = produce_op(&id, i % 4, &b);
+        op.in.produce.acks = i % 3 == 0 ? 0 : 1;
+        op.in.produce.on_copied = on_copied;
+        op.on_done = on_counted_done;
+        op.context = &counted;
+        cluster_partition_submit(sim_node_cluster(n, 1), &op);
+        while (counted.done == 0 && sim_node_step(n)) {
+        }
+        b.bytes[70] ^= is_bad;
+        cr_assert(eq(int, op.result, is_bad ? ERR_CORRUPT : ERR_OK));
+        cr_assert(eq(int, counted.copied, 1));
+        cr_assert(eq(int, counted.copied_when_done, 1));
+    }
+    sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}
+
+Test(cluster, a_duplicate_in_flight_is_answered_with_the_original_offset_when_durable)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct uuid id;
+    sim_node_init(n, disk, 1, 3);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 1, &id), ERR_OK));
+    struct batch b[3];
+    make_batch_of(&b[0], 2, 77, 0, 0);
+    make_batch_of(&b[1], 3, 77, 0, 2);
+    make_batch_of(&b[2], 1, 77, 0, 9); /* A gap. */
+    struct counted counted[4] = {{0}};
+    struct partition_op ops[4] = {
+        produce_op(&id, 0, &b[0]),
+        produce_op(&id, 0, &b[1]),
+        produce_op(&id, 0, &b[0]),
+        produce_op(&id, 0, &b[2]),
+    };
+    for (int i = 0; i < 4; i++) {
+        ops[i].on_done = on_counted_done;
+        ops[i].context = &counted[i];
+        cluster_partition_submit(sim_node_cluster(n, 0), &ops[i]);
+    }
+    while ((counted[0].done & counted[1].done & counted[2].done & counted[3].done) == 0) {
+        cr_assert(sim_node_step(n));
+        if (counted[2].done != 0) {
+            cr_assert(eq(int, counted[0].done, 1)); /* Never before the original. */
+        }
+    }
+    cr_assert(eq(int, ops[0].result, ERR_OK));
+    cr_assert(eq(int, ops[1].result, ERR_OK));
+    cr_assert(eq(int, ops[2].result, ERR_OK));
+    cr_assert(eq(int, ops[3].result, ERR_SEQUENCE_OUT_OF_ORDER));
+    cr_assert(eq(i64, ops[0].out.produce.base_offset, 0));
+    cr_assert(eq(i64, ops[1].out.produce.base_offset, 2));
+    cr_assert(eq(i64, ops[2].out.produce.base_offset, 0));
+    cr_assert(eq(i64, offsets_of(n, &id, 0).log_end_offset, 5));
+    sim_node_stop(n);
+
+    /* The state comes back from the log. */
+    sim_node_init(n, disk, 1, 4);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    struct partition_op again = produce_op(&id, 0, &b[1]);
+    cr_assert(eq(int, sim_node_partition_op(n, 0, &again), ERR_OK));
+    cr_assert(eq(i64, again.out.produce.base_offset, 2));
+    struct partition_op gap = produce_op(&id, 0, &b[2]);
+    cr_assert(eq(int, sim_node_partition_op(n, 0, &gap), ERR_SEQUENCE_OUT_OF_ORDER));
+    cr_assert(eq(i64, gap.out.produce.base_offset, -1));
+    sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}
+
+Test(cluster, a_wait_ends_when_the_high_watermark_moves_or_when_cancelled)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct uuid id;
+    sim_node_init(n, disk, 2, 3);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 2, &id), ERR_OK));
+    for (int32_t p = 0; p < 2; p++) {
+        struct counted counted = {0};
+        struct partition_op wait = {
+            .kind = PARTITION_WAIT,
+            .id = {id, p},
+            .current_leader_epoch = -1,
+            .on_done = on_counted_done,
+            .context = &counted,
+        };
+        cluster_partition_submit(sim_node_cluster(n, 0), &wait);
+        sim_node_run(n, 50);
+        cr_assert(eq(int, counted.done, 0));
+        produce(n, 1, &id, p, 1);
+        sim_node_run(n, 50);
+        cr_assert(eq(int, counted.done, 1));
+        cr_assert(eq(int, wait.result, ERR_OK));
+        cr_assert(eq(i64, wait.offsets.high_watermark, 1));
+
+        counted = (struct counted){0};
+        wait.in.wait.high_watermark = 1;
+        cluster_partition_submit(sim_node_cluster(n, 0), &wait);
+        sim_node_run(n, 50);
+        cr_assert(eq(int, counted.done, 0));
+        struct partition_cancel cancels[2];
+        for (int i = 0; i < 2; i++) {
+            cancels[i] = (struct partition_cancel){.target = &wait, .on_done = NULL};
+        }
+        extern void test_cancel_done(struct partition_cancel * cancel);
+        cancels[0].on_done = test_cancel_done;
+        cancels[1].on_done = test_cancel_done;
+        cluster_partition_cancel(sim_node_cluster(n, 0), &cancels[0]);
+        cluster_partition_cancel(sim_node_cluster(n, 0), &cancels[1]);
+        sim_node_run(n, 50);
+        cr_assert(eq(int, counted.done, 1));
+        cr_assert(eq(int, wait.result, ERR_CANCELLED));
+    }
+    sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}
+
+void test_cancel_done(struct partition_cancel *cancel);
+void test_cancel_done(struct partition_cancel *cancel)
+{
+    cancel->target = NULL;
+}
+
+Test(cluster, stop_ends_waits_and_answers_what_was_appended)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct uuid id;
+    sim_node_init(n, disk, 2, 3);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 2, &id), ERR_OK));
+    produce(n, 0, &id, 0, 1);
+    struct counted counted[2] = {{0}};
+    struct partition_op wait = {
+        .kind = PARTITION_WAIT,
+        .id = {id, 0},
+        .current_leader_epoch = -1,
+        .in.wait.high_watermark = 100,
+        .on_done = on_counted_done,
+        .context = &counted[0],
+    };
+    struct batch b;
+    make_batch_of(&b, 1, -1, -1, -1);
+    struct partition_op op = produce_op(&id, 0, &b);
+    op.on_done = on_counted_done;
+    op.context = &counted[1];
+    cluster_partition_submit(sim_node_cluster(n, 0), &wait);
+    cluster_partition_submit(sim_node_cluster(n, 0), &op);
+    sim_node_run(n, 3);
+    sim_node_stop(n);
+    cr_assert(eq(int, counted[0].done, 1));
+    cr_assert(eq(int, wait.result, ERR_CANCELLED));
+    cr_assert(eq(int, counted[1].done, 1));
+    cr_assert(eq(int, op.result, ERR_OK));
+    free(n);
+    disk_sim_free(disk);
+}
+
+Test(cluster, a_deleted_topic_is_gone_at_once_and_its_files_later)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct uuid id;
+    sim_node_init(n, disk, 2, 3);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 3, &id), ERR_OK));
+    for (int32_t p = 0; p < 3; p++) {
+        produce(n, 0, &id, p, 2);
+    }
+    cr_assert(eq(int, sim_node_delete_topic(n, 1, "t"), ERR_OK));
+    cr_assert(eq(int, sim_node_delete_topic(n, 1, "t"), ERR_TOPIC_UNKNOWN));
+    for (uint16_t s = 0; s < 2; s++) {
+        const struct metadata *m = cluster_metadata(sim_node_cluster(n, s));
+        cr_assert(metadata_topic_by_name(m, slice_of_string("t")) == NULL);
+    }
+    sim_node_run(n, 20000);
+    struct partition_op op = {.kind = PARTITION_OFFSETS, .id = {id, 0}, .current_leader_epoch = -1};
+    cr_assert(eq(int, sim_node_partition_op(n, 1, &op), ERR_NOT_FOUND));
+    struct uuid again;
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 3, &again), ERR_OK));
+    cr_assert(not(uuid_equal(&id, &again)));
+    cr_assert(eq(i64, produce(n, 0, &again, 0, 1), 0)); /* From the start. */
+    sim_node_stop(n);
+    sim_node_init(n, disk, 2, 4);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(not(sim_node_has_logged(n, "orphan")), "%s", n->log_text);
+    cr_assert(eq(i64, offsets_of(n, &again, 0).high_watermark, 1));
+    sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}
+
+Test(cluster, producer_ids_never_repeat)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    int64_t last = -1;
+    for (uint64_t round = 0; round < 3; round++) {
+        sim_node_init(n, disk, 2, round);
+        cr_assert(eq(int, sim_node_start(n), ERR_OK));
+        for (int i = 0; i < 1100; i++) {
+            int64_t id = sim_node_allocate_producer_id(n, (uint16_t)(i % 2));
+            cr_assert(gt(i64, id, last));
+            last = id;
+        }
+        sim_node_stop(n);
+    }
+    free(n);
+    disk_sim_free(disk);
+}
+
+Test(cluster, start_is_refused_with_one_line_that_names_the_fix)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    const char *const two[] = {"/data", "/more"};
+    sim_node_init(n, disk, 2, 1);
+    n->settings.data_dirs = two;
+    n->settings.data_dirs_count = 2;
+    cr_assert(eq(int, sim_node_start(n), ERR_UNSUPPORTED));
+    cr_assert(strstr(n->why, "exactly one --data-dir") != NULL, "%s", n->why);
+    sim_node_stop(n);
+
+    struct topic_config_entry bad = {"retention.sm", "1"};
+    sim_node_init(n, disk, 2, 1);
+    n->settings.topic_defaults = &bad;
+    n->settings.topic_defaults_count = 1;
+    cr_assert(eq(int, sim_node_start(n), ERR_CONFIG_INVALID));
+    cr_assert(strstr(n->why, "retention.ms") != NULL, "%s", n->why);
+    sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}

@@ -1,0 +1,309 @@
+/* The controller engine: every rule of a request is a row; what is applied is in the snapshot; a
+ * command that contradicts the state is refused. No I/O. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster/controller.h"
+#include "core/rand.h"
+
+struct fixture {
+    struct cluster_settings settings;
+    struct controller *ct;
+    struct rand rand;
+    char why[CONTROLLER_WHY_SIZE];
+};
+
+static void apply(struct fixture *f, struct wbuf *w)
+{
+    cr_assert(eq(int, controller_apply(f->ct, wbuf_slice(w)), ERR_OK));
+    controller_check(f->ct);
+    wbuf_done(w);
+    wbuf_init(w, COMMAND_SIZE_MAX);
+}
+
+static void set_up(struct fixture *f)
+{
+    memset(f, 0, sizeof(*f));
+    cluster_settings_init(&f->settings);
+    f->settings.partitions_max = 100;
+    f->settings.partitions_per_topic_max = 50;
+    f->settings.partitions_count_default = 6;
+    rand_init_seed(&f->rand, 1);
+    f->ct = controller_new(&f->settings, 5);
+    struct wbuf w;
+    wbuf_init(&w, COMMAND_SIZE_MAX);
+    cr_assert(controller_propose_feature_level(f->ct, &w));
+    apply(f, &w);
+    const struct uuid incarnation = rand_uuid(&f->rand);
+    controller_propose_node(1, &incarnation, NULL, &w);
+    apply(f, &w);
+    wbuf_done(&w);
+}
+
+static void tear_down(struct fixture *f)
+{
+    controller_check(f->ct);
+    controller_free(f->ct);
+}
+
+static enum err create_with(struct fixture *f, struct controller_topic *topic)
+{
+    struct wbuf w;
+    wbuf_init(&w, COMMAND_SIZE_MAX);
+    topic->id = rand_uuid(&f->rand);
+    f->why[0] = '\0';
+    enum err e = controller_propose_topic(f->ct, topic, &w, f->why);
+    if (e == ERR_OK) {
+        apply(f, &w);
+    }
+    wbuf_done(&w);
+    return e;
+}
+
+static enum err create(struct fixture *f, const char *name, int32_t partitions, int16_t factor)
+{
+    struct controller_topic topic = {
+        .name = slice_of_string(name),
+        .partitions_count = partitions,
+        .replication_factor = factor,
+    };
+    return create_with(f, &topic);
+}
+
+static char name_249[250];
+static char name_250[251];
+
+Test(controller, create_is_judged_by_kafkas_rules)
+{
+    memset(name_249, 'x', 249);
+    memset(name_250, 'x', 250);
+    const struct {
+        const char *name;
+        int32_t partitions;
+        int16_t factor;
+        enum err e;
+        const char *why;
+    } rows[] = {
+        {"orders", 3, 1, ERR_OK, ""},
+        {"orders", 3, 1, ERR_TOPIC_EXISTS, "already exists"},
+        {"", 1, 1, ERR_TOPIC_NAME_INVALID, "empty string"},
+        {".", 1, 1, ERR_TOPIC_NAME_INVALID, "not allowed"},
+        {"..", 1, 1, ERR_TOPIC_NAME_INVALID, "not allowed"},
+        {"...", 1, 1, ERR_OK, ""},
+        {"a/b", 1, 1, ERR_TOPIC_NAME_INVALID, "ASCII alphanumerics"},
+        {"a\xc3\xa4", 1, 1, ERR_TOPIC_NAME_INVALID, "ASCII alphanumerics"},
+        {name_249, 1, 1, ERR_OK, ""},
+        {name_250, 1, 1, ERR_TOPIC_NAME_INVALID, "250"},
+        {"a.b", 1, 1, ERR_OK, ""},
+        {"a_b", 1, 1, ERR_TOPIC_NAME_INVALID, "collides with existing topic 'a.b'"},
+        {"a-b", 1, 1, ERR_OK, ""},
+        {"none", 0, 1, ERR_PARTITIONS_INVALID, "larger than 0"},
+        {"negative", -2, 1, ERR_PARTITIONS_INVALID, "larger than 0"},
+        {"many", 51, 1, ERR_PARTITIONS_INVALID, "a topic may have 50"},
+        {"factor0", 1, 0, ERR_REPLICATION_INVALID, "larger than 0"},
+        {"factor3", 1, 3, ERR_REPLICATION_INVALID, "only 1 broker(s)"},
+        {"default", -1, -1, ERR_OK, ""},
+        {"most", 50, 1, ERR_OK, ""},
+        {"all", 50, 1, ERR_PARTITIONS_INVALID, "delete topics or ask for fewer"},
+    };
+    struct fixture f;
+    set_up(&f);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        enum err e = create(&f, rows[i].name, rows[i].partitions, rows[i].factor);
+        cr_assert(eq(int, e, rows[i].e), "%s: %s", rows[i].name, f.why);
+        cr_assert(strstr(f.why, rows[i].why) != NULL, "%s: %s", rows[i].name, f.why);
+    }
+    const struct topic *t =
+        metadata_topic_by_name(controller_metadata(f.ct), slice_of_string("default"));
+    cr_assert(eq(i32, t->partitions_count, 6));
+    cr_assert(eq(i16, t->replication_factor, 1));
+    tear_down(&f);
+}
+
+Test(controller, topic_count_is_bounded)
+{
+    struct fixture f;
+    set_up(&f);
+    f.settings.topics_max = 2;
+    cr_assert(eq(int, create(&f, "a", 1, 1), ERR_OK));
+    cr_assert(eq(int, create(&f, "b", 1, 1), ERR_OK));
+    cr_assert(eq(int, create(&f, "c", 1, 1), ERR_PARTITIONS_INVALID));
+    tear_down(&f);
+}
+
+Test(controller, configs_are_checked_and_the_last_of_a_name_counts)
+{
+    struct fixture f;
+    set_up(&f);
+    const struct config_pair pairs[] = {
+        {slice_of_string("retention.ms"), slice_of_string("1")},
+        {slice_of_string("cleanup.policy"), slice_of_string("compact")},
+        {slice_of_string("retention.ms"), slice_of_string("2")},
+    };
+    struct controller_topic topic = {
+        .name = slice_of_string("c"),
+        .partitions_count = 1,
+        .replication_factor = 1,
+        .configs = pairs,
+        .configs_count = 3,
+    };
+    cr_assert(eq(int, create_with(&f, &topic), ERR_OK), "%s", f.why);
+    const struct topic *t = metadata_topic_by_name(controller_metadata(f.ct), topic.name);
+    cr_assert(eq(u32, t->configs_count, 2));
+    cr_assert(eq(str, t->configs[0].name, "cleanup.policy"));
+    cr_assert(eq(str, t->configs[1].value, "2"));
+    cr_assert(t->settings.is_compacted);
+
+    const struct config_pair bad = {slice_of_string("retention.sm"), slice_of_string("1")};
+    topic = (struct controller_topic){
+        .name = slice_of_string("d"),
+        .partitions_count = 1,
+        .replication_factor = 1,
+        .configs = &bad,
+        .configs_count = 1,
+    };
+    cr_assert(eq(int, create_with(&f, &topic), ERR_CONFIG_INVALID));
+    cr_assert(strstr(f.why, "retention.ms") != NULL, "%s", f.why);
+    cr_assert(metadata_topic_by_name(controller_metadata(f.ct), topic.name) == NULL);
+    tear_down(&f);
+}
+
+static enum err drop(struct fixture *f, const struct uuid *id, const char *name)
+{
+    struct wbuf w;
+    wbuf_init(&w, COMMAND_SIZE_MAX);
+    enum err e = controller_propose_delete(f->ct, id, slice_of_string(name), &w, f->why);
+    if (e == ERR_OK) {
+        apply(f, &w);
+    }
+    wbuf_done(&w);
+    return e;
+}
+
+Test(controller, a_deleted_topic_is_remembered_until_it_is_purged)
+{
+    struct fixture f;
+    set_up(&f);
+    cr_assert(eq(int, create(&f, "t", 7, 1), ERR_OK));
+    const struct uuid id =
+        metadata_topic_by_name(controller_metadata(f.ct), slice_of_string("t"))->id;
+    const struct uuid none = {{0}};
+    cr_assert(eq(int, drop(&f, &none, "other"), ERR_TOPIC_UNKNOWN));
+    cr_assert(eq(int, drop(&f, &id, "ignored"), ERR_OK));
+    cr_assert(eq(int, drop(&f, &id, "t"), ERR_TOPIC_UNKNOWN));
+    cr_assert(eq(u64, controller_partitions_count(f.ct), 0));
+    cr_assert(eq(u32, controller_deleted_count(f.ct), 1));
+    cr_assert(eq(i32, controller_deleted_at(f.ct, 0)->partitions_count, 7));
+
+    cr_assert(eq(int, create(&f, "t", 1, 1), ERR_OK)); /* Another incarnation. */
+    cr_assert(eq(int, drop(&f, &none, "t"), ERR_OK));
+    cr_assert(eq(u32, controller_deleted_count(f.ct), 2));
+
+    struct wbuf w;
+    wbuf_init(&w, COMMAND_SIZE_MAX);
+    controller_propose_purged(&id, &w);
+    cr_assert(eq(int, controller_apply(f.ct, wbuf_slice(&w)), ERR_OK));
+    cr_assert(eq(int, controller_apply(f.ct, wbuf_slice(&w)), ERR_CORRUPT));
+    cr_assert(eq(u32, controller_deleted_count(f.ct), 1));
+    wbuf_done(&w);
+    tear_down(&f);
+}
+
+Test(controller, producer_id_blocks_never_overlap)
+{
+    struct fixture f;
+    set_up(&f);
+    struct wbuf w;
+    wbuf_init(&w, COMMAND_SIZE_MAX);
+    controller_propose_producer_ids(f.ct, 1, &w);
+    cr_assert(eq(int, controller_apply(f.ct, wbuf_slice(&w)), ERR_OK));
+    cr_assert(eq(i64, controller_producer_id_next(f.ct), 1000));
+    /* The same block again would hand the same ids out twice. */
+    cr_assert(eq(int, controller_apply(f.ct, wbuf_slice(&w)), ERR_CORRUPT));
+    wbuf_done(&w);
+    tear_down(&f);
+}
+
+Test(controller, a_newer_feature_level_is_not_served)
+{
+    struct fixture f;
+    set_up(&f);
+    struct wbuf w;
+    wbuf_init(&w, COMMAND_SIZE_MAX);
+    cr_assert(not(controller_propose_feature_level(f.ct, &w)));
+    const struct command newer = {COMMAND_FEATURE_LEVEL, .feature_level = {FEATURE_LEVEL + 1}};
+    command_encode(&newer, &w);
+    cr_assert(eq(int, controller_apply(f.ct, wbuf_slice(&w)), ERR_NEWER_FORMAT));
+    wbuf_done(&w);
+    tear_down(&f);
+}
+
+Test(controller, a_node_registers_again_under_a_new_incarnation)
+{
+    struct fixture f;
+    set_up(&f);
+    struct wbuf w;
+    wbuf_init(&w, COMMAND_SIZE_MAX);
+    const struct uuid incarnation = rand_uuid(&f.rand);
+    controller_propose_node(1, &incarnation, "r", &w);
+    apply(&f, &w);
+    cr_assert(eq(u32, controller_nodes_count(f.ct), 1));
+    controller_propose_node(2, &incarnation, "r", &w);
+    apply(&f, &w);
+    cr_assert(eq(u32, controller_nodes_count(f.ct), 2));
+    wbuf_done(&w);
+    cr_assert(eq(int, create(&f, "two", 1, 2), ERR_OK));
+    tear_down(&f);
+}
+
+Test(controller, a_snapshot_rebuilds_the_state)
+{
+    struct fixture f;
+    set_up(&f);
+    for (int i = 0; i < 20; i++) {
+        char name[8];
+        (void)snprintf(name, sizeof(name), "t%d", i);
+        cr_assert(eq(int, create(&f, name, 1 + i % 3, 1), ERR_OK));
+    }
+    const struct uuid none = {{0}};
+    cr_assert(eq(int, drop(&f, &none, "t3"), ERR_OK));
+    struct wbuf w;
+    wbuf_init(&w, COMMAND_SIZE_MAX);
+    controller_propose_producer_ids(f.ct, 1, &w);
+    apply(&f, &w);
+    wbuf_done(&w);
+
+    struct wbuf first;
+    wbuf_init(&first, SIZE_MAX);
+    controller_snapshot(f.ct, &first);
+    struct controller *copy = controller_new(&f.settings, 99);
+    struct rbuf r = rbuf_over(first.data, first.size);
+    struct slice command;
+    while (command_stream_next(&r, &command) == ERR_OK) {
+        cr_assert(eq(int, controller_apply(copy, command), ERR_OK));
+    }
+    controller_check(copy);
+    cr_assert(eq(i64, controller_producer_id_next(copy), 1000));
+    cr_assert(eq(u32, controller_deleted_count(copy), 1));
+
+    struct wbuf second;
+    wbuf_init(&second, SIZE_MAX);
+    controller_snapshot(copy, &second);
+    cr_assert(slice_equal(wbuf_slice(&first), wbuf_slice(&second)));
+    wbuf_done(&first);
+    wbuf_done(&second);
+    controller_free(copy);
+    tear_down(&f);
+}
+
+Test(controller, bytes_that_are_no_command_are_corrupt)
+{
+    struct fixture f;
+    set_up(&f);
+    cr_assert(eq(int, controller_apply(f.ct, slice_of_string("")), ERR_CORRUPT));
+    const uint8_t cut[] = {COMMAND_TOPIC_PURGED, COMMAND_VERSION, 1, 2};
+    cr_assert(eq(int, controller_apply(f.ct, slice_of(cut, sizeof(cut))), ERR_CORRUPT));
+    tear_down(&f);
+}
