@@ -1,5 +1,7 @@
 /* Idempotent producers of one partition: the last five batches of each producer id (KIP-98,
- * KIP-360; PROTOCOL section 10). An engine: no I/O; rebuilt by replaying the log.
+ * KIP-360; PROTOCOL section 10). An engine: no I/O; rebuilt by replaying the log. Also rolled back
+ * that way when the log is cut: producer_state_clear, then replay. An undo of single batches would
+ * need what the cache of five has already forgotten.
  *
  * Rules, in this order for a batch (pid, epoch, first..last sequence):
  *  1. same epoch and exactly one of the five cached ranges: a duplicate, answered with its offset;
@@ -10,7 +12,8 @@
  *  5. no state: any sequence.
  * A refused batch never changes the state.
  *
- * Bounded: at most producers_max ids; at the limit the one unused for longest is forgotten.
+ * Bounded: at most producers_max ids; at the limit, or without memory for one more, the one unused
+ * for longest is forgotten. About 200 bytes per id.
  *
  * Shard: the owner of the partition.
  */
@@ -45,7 +48,9 @@ enum err producer_state_check(const struct producer_state *ps,
                               const struct batch_header *h,
                               struct producer_verdict *ret_verdict);
 
-/* The batch was appended at base_offset (or is replayed). Remembers index for roll back. */
+/* The batch was appended at base_offset, in the entry index (or is replayed): takes it as it is,
+ * since what the log holds is the truth. Indexes rise. Ignores batches without producer id, and
+ * control batches, which have no sequence. */
 void producer_state_apply(struct producer_state *ps,
                           const struct batch_header *h,
                           int64_t base_offset,
@@ -58,3 +63,8 @@ void producer_state_expire(struct producer_state *ps, int64_t now_ms, int64_t ex
 /* Back to the empty state, before a replay. */
 void producer_state_clear(struct producer_state *ps);
 uint32_t producer_state_count(const struct producer_state *ps);
+/* The index of the last batch applied: what a checkpoint of this state is good for. 0 = none. */
+uint64_t producer_state_index(const struct producer_state *ps);
+
+/* All invariants, for tests and the simulator. */
+void producer_state_assert_valid(const struct producer_state *ps);
