@@ -41,9 +41,13 @@ struct produce_state {
     struct request *request;
 };
 
-static void set_error(struct produce_state *state, struct part *part, enum kafka_error error)
+static void set_error(struct produce_state *state,
+                      struct part *part,
+                      enum kafka_error error,
+                      struct slice message)
 {
     part->out->error_code = (int16_t)error;
+    part->out->error_message = message;
     part->out->base_offset = -1;
     part->is_done = true;
     state->is_failed = true;
@@ -59,8 +63,7 @@ static void set_result(struct produce_state *state, struct part *part)
         part->is_done = true;
         return;
     }
-    set_error(state, part, kafka_error_of(op->result));
-    part->out->error_message = kafka_error_advice(op->result);
+    set_error(state, part, kafka_error_of(op->result), kafka_error_advice(op->result));
     const struct batch_fault *fault = &op->out.produce.fault;
     if (fault->message == NULL) {
         return;
@@ -123,8 +126,7 @@ static void on_timeout(struct timer *t)
     for (size_t i = 0; i < state->parts_count; i++) {
         struct part *part = &state->parts[i];
         if (!part->is_done) {
-            set_error(state, part, KAFKA_REQUEST_TIMED_OUT);
-            part->out->error_message = kafka_error_advice(ERR_TIMED_OUT);
+            set_error(state, part, KAFKA_REQUEST_TIMED_OUT, kafka_error_advice(ERR_TIMED_OUT));
         }
     }
     request_hold(r);
@@ -133,23 +135,29 @@ static void on_timeout(struct timer *t)
 }
 
 /* What can be said without asking the partition's shard. */
-static enum kafka_error
-check(const struct request *r, const struct topic *t, const struct produce_request_partition *in)
+static enum kafka_error check(const struct request *r,
+                              const struct topic *t,
+                              const struct produce_request_partition *in,
+                              const char **ret_why)
 {
     const struct produce_request *request = r->in;
     if (request->acks < ACKS_ALL || request->acks > ACKS_LEADER) {
+        *ret_why = "acks must be -1 (all), 0 or 1.";
         return KAFKA_INVALID_REQUIRED_ACKS;
     }
     if (t->is_internal && !slice_equal_string(r->client_id, "__admin_client")) {
+        *ret_why = "The topic is the broker's own; clients may not write to it.";
         return KAFKA_INVALID_TOPIC_EXCEPTION;
     }
     if (in->records.size == 0) {
+        *ret_why = "The records of a partition must be exactly one batch.";
         return KAFKA_INVALID_RECORD;
     }
     struct batch_header header;
     if (batch_header_decode(in->records, &header) == ERR_OK &&
         (header.attributes & BATCH_TRANSACTIONAL) != 0) {
-        return KAFKA_INVALID_TXN_STATE; /* There are no transactions to belong to. */
+        *ret_why = "Transactions are not served by this version of Coreflume.";
+        return KAFKA_INVALID_TXN_STATE;
     }
     return KAFKA_NONE;
 }
@@ -168,6 +176,24 @@ static void prepare_op(struct request *r, struct part *part, struct slice batch)
     part->op.in.produce.on_copied = on_copied;
     state->pending_count++;
     state->uncopied_count++;
+}
+
+static void prepare_part(struct request *r,
+                         struct part *part,
+                         enum kafka_error topic_error,
+                         const struct topic *t,
+                         const struct produce_request_partition *in)
+{
+    const char *why = (const char *)kafka_error_advice(ERR_TOPIC_UNKNOWN).data;
+    enum kafka_error error = lookup_partition(topic_error, t, in->index, &part->op.id);
+    if (error == KAFKA_NONE) {
+        error = check(r, t, in, &why);
+    }
+    if (error == KAFKA_NONE) {
+        prepare_op(r, part, in->records);
+    } else {
+        set_error(r->state, part, error, slice_of_string(why));
+    }
 }
 
 /* Fills the answer's topic and the parts of its partitions; part is the first of them. */
@@ -201,15 +227,7 @@ static bool prepare_topic(struct request *r,
         part->out = &out->partition_responses[i];
         produce_response_partition_init(part->out);
         part->out->index = in_part->index;
-        enum kafka_error error = lookup_partition(topic_error, t, in_part->index, &part->op.id);
-        if (error == KAFKA_NONE) {
-            error = check(r, t, in_part);
-        }
-        if (error == KAFKA_NONE) {
-            prepare_op(r, part, in_part->records);
-        } else {
-            set_error(r->state, part, error);
-        }
+        prepare_part(r, part, topic_error, t, in_part);
     }
     return true;
 }
