@@ -8,14 +8,17 @@
 
 /* Opening a store.
  *
- *   START -> WAIT_OWN -> WAIT_SETTLE -> WAIT_MERGED -> WAIT_WRITE -> WAIT_SYNC -> DONE
- *                |                         ^   |
- *                +-- there is none yet ----+   +-> WAIT_BIRTH -> WAIT_WRITE -> WAIT_SYNC
- *                                                     -> WAIT_INSTALL -> DONE
+ *   START -> WAIT_OWN -> WAIT_SETTLE -> WAIT_SETTLE_DIR -> WAIT_MERGED
+ *                |                                            ^   |
+ *                +------------- there is none yet ------------+   |
+ *        +--------------------------------------------------------+
+ *        +-> WAIT_WRITE -> WAIT_SYNC -> DONE
+ *        +-> WAIT_BIRTH -> WAIT_WRITE -> WAIT_SYNC -> WAIT_INSTALL -> DONE      there is none yet
  *   any error: -> WAIT_CLOSE -> DONE
  *
- * WAIT_SETTLE: a process that died may have left writes that can be read but were never flushed.
- * The area that counts has to be durable before the other one is overwritten.
+ * WAIT_SETTLE, WAIT_SETTLE_DIR: a process that died may have left writes that can be read but were
+ * never flushed, and a file whose name is not durable. What counts has to be durable before the
+ * other area is overwritten, and before anything in it is called durable.
  *
  * Every open begins a new epoch with a snapshot in the area that does not count. So appends never
  * go behind a torn tail, whose remains could look valid again after the next crash. It takes no
@@ -25,6 +28,7 @@ enum open_state {
     OPEN_START,
     OPEN_WAIT_OWN,
     OPEN_WAIT_SETTLE,
+    OPEN_WAIT_SETTLE_DIR,
     OPEN_WAIT_MERGED,
     OPEN_WAIT_BIRTH,
     OPEN_WAIT_WRITE,
@@ -40,7 +44,9 @@ static const struct sm_state open_states[OPEN_STATE_COUNT] = {
     [OPEN_WAIT_OWN] = {"WAIT_OWN",
                        SM_BIT(OPEN_WAIT_SETTLE) | SM_BIT(OPEN_WAIT_MERGED) |
                            SM_BIT(OPEN_WAIT_CLOSE) | SM_BIT(OPEN_DONE)},
-    [OPEN_WAIT_SETTLE] = {"WAIT_SETTLE", SM_BIT(OPEN_WAIT_MERGED) | SM_BIT(OPEN_WAIT_CLOSE)},
+    [OPEN_WAIT_SETTLE] = {"WAIT_SETTLE", SM_BIT(OPEN_WAIT_SETTLE_DIR) | SM_BIT(OPEN_WAIT_CLOSE)},
+    [OPEN_WAIT_SETTLE_DIR] = {"WAIT_SETTLE_DIR",
+                              SM_BIT(OPEN_WAIT_MERGED) | SM_BIT(OPEN_WAIT_CLOSE)},
     [OPEN_WAIT_MERGED] = {"WAIT_MERGED",
                           SM_BIT(OPEN_WAIT_WRITE) | SM_BIT(OPEN_WAIT_BIRTH) |
                               SM_BIT(OPEN_WAIT_CLOSE) | SM_BIT(OPEN_DONE)},
@@ -177,8 +183,12 @@ static void on_settled(struct io_op *op)
     struct opening *o = st->birth.context;
     if (op->result != ERR_OK) {
         fail(o, op->result);
-    } else {
+    } else if (o->state == OPEN_WAIT_SETTLE_DIR) {
         load_merged(o);
+    } else {
+        sm_move(open_states, &o->state, OPEN_WAIT_SETTLE_DIR);
+        st->op = (struct io_op){.kind = IO_FSYNC_DIR, .path = st->dir, .on_done = on_settled};
+        io_submit(&st->s->io, &st->op);
     }
 }
 
