@@ -23,27 +23,29 @@ const char ARGUMENTS_USAGE[] =
     "  --cores LIST          CPUs to run on: 0-3,6 (default: all)\n"
     "  --memory SIZE         memory for buffers: 512MiB (default: 256 MiB per core, at most a\n"
     "                        quarter of the machine's)\n"
+    "  --options             all options that --config and --set take, as Markdown\n"
     "  --help                this text\n";
 
 /* A flag is a short form of an option; prefix stands before its value. */
 struct flag {
     const char *name;
-    const char *option; /* NULL: --config, --set or --help. */
-    const char *prefix;
+    const char *option; /* NULL: one that is handled by its name. */
+    const char *prefix; /* NULL: takes no value. */
 };
 
 static const struct flag flags[] = {
     {"--admin", OPTION_ADMIN_LISTENER, ""},
     {"--advertise", OPTION_ADVERTISED_LISTENERS, "PLAINTEXT://"},
-    {"--config", NULL, NULL},
+    {"--config", NULL, ""},
     {"--cores", OPTION_CORES, ""},
     {"--data-dir", OPTION_DATA_DIRS, ""},
     {"--help", NULL, NULL},
     {"--kafka", OPTION_LISTENERS, "PLAINTEXT://"},
     {"--memory", OPTION_MEMORY, ""},
     {"--node-id", OPTION_NODE_ID, ""},
+    {"--options", NULL, NULL},
     {"--rack", OPTION_RACK, ""},
-    {"--set", NULL, NULL},
+    {"--set", NULL, ""},
 };
 
 enum {
@@ -55,7 +57,7 @@ enum {
 struct argument {
     const struct flag *flag;
     char name[NAME_SIZE_MAX];
-    const char *value; /* NULL for --help. */
+    const char *value; /* NULL if it takes none. */
 };
 
 static const struct flag *find_flag(const char *name)
@@ -107,7 +109,7 @@ static enum err next_argument(int argc,
         return ERR_INVALID;
     }
     (*index)++;
-    if (strcmp(ret_argument->name, "--help") == 0) {
+    if (ret_argument->flag->prefix == NULL) {
         ret_argument->value = NULL;
         return ERR_OK;
     }
@@ -155,9 +157,6 @@ static enum err read_pass(struct config *config,
         if (e != ERR_OK) {
             return e;
         }
-        if (a.value == NULL) {
-            return ERR_CANCELLED;
-        }
         const bool is_file = strcmp(a.name, "--config") == 0;
         if (is_file != is_file_pass) {
             continue;
@@ -178,9 +177,37 @@ static enum err read_pass(struct config *config,
     return ERR_OK;
 }
 
-enum err
-arguments_read(struct config *config, int argc, char *const *argv, char why[ARGUMENTS_WHY_SIZE])
+/* --help and the like win over everything, but not over wrong usage. */
+static enum err find_action(int argc,
+                            char *const *argv,
+                            enum arguments_action *ret_action,
+                            char why[ARGUMENTS_WHY_SIZE])
 {
-    enum err e = read_pass(config, argc, argv, true, why);
+    enum arguments_action action = ARGUMENTS_START;
+    for (int i = 1; i < argc;) {
+        struct argument a;
+        enum err e = next_argument(argc, argv, &i, &a, why);
+        if (e != ERR_OK) {
+            return e;
+        }
+        if (a.value == NULL) {
+            action = strcmp(a.name, "--help") == 0 ? ARGUMENTS_HELP : ARGUMENTS_OPTIONS;
+        }
+    }
+    *ret_action = action;
+    return ERR_OK;
+}
+
+enum err arguments_read(struct config *config,
+                        int argc,
+                        char *const *argv,
+                        enum arguments_action *ret_action,
+                        char why[ARGUMENTS_WHY_SIZE])
+{
+    enum err e = find_action(argc, argv, ret_action, why);
+    if (e != ERR_OK || *ret_action != ARGUMENTS_START) {
+        return e;
+    }
+    e = read_pass(config, argc, argv, true, why);
     return e == ERR_OK ? read_pass(config, argc, argv, false, why) : e;
 }

@@ -14,11 +14,19 @@ enum {
     ARGUMENTS_WHY_SIZE = CONFIG_WHY_SIZE + 64,
 };
 
+enum arguments_action {
+    ARGUMENTS_START,
+    ARGUMENTS_HELP,    /* Print ARGUMENTS_USAGE. */
+    ARGUMENTS_OPTIONS, /* Print the table of options. */
+};
+
 extern const char ARGUMENTS_USAGE[];
 
 /* argv[0] is skipped. On error why is one line for stderr.
- *   ERR_INVALID    wrong usage: exit 2
- *   ERR_CANCELLED  --help was asked for
- *   others         the configuration cannot be used: exit 1 */
-enum err
-arguments_read(struct config *config, int argc, char *const *argv, char why[ARGUMENTS_WHY_SIZE]);
+ *   ERR_INVALID  wrong usage: exit 2
+ *   others       the configuration cannot be used: exit 1 */
+enum err arguments_read(struct config *config,
+                        int argc,
+                        char *const *argv,
+                        enum arguments_action *ret_action,
+                        char why[ARGUMENTS_WHY_SIZE]);

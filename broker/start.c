@@ -298,46 +298,37 @@ static void run_shard(void *context)
     shard_run(&r->shard);
 }
 
-/* Also used to clean up after a thread that could not be started. */
-static void join_all(struct start *st, uint16_t count)
+/* The threads that run already wait at the barrier for all: without one of them there is no way on
+ * and, before anything was opened, nothing to clean up. */
+_Noreturn static void end_without_thread(int cpu, enum err e)
 {
-    for (uint16_t i = 0; i < count; i++) {
-        thread_join(&st->runners[i].thread);
-    }
-}
-
-static enum err start_threads(struct start *st, char why[WHY_SIZE])
-{
-    for (uint16_t i = 0; i < st->runners_count; i++) {
-        struct runner *r = &st->runners[i];
-        const int cpu = st->cores.cpus[i];
-        r->start = st;
-        r->id = i;
-        char name[16];
-        (void)snprintf(name, sizeof(name), "shard-%u", i);
-        enum err e = thread_start(&r->thread, name, cpu, run_shard, r);
-        if (e != ERR_OK) {
-            (void)snprintf(why,
-                           WHY_SIZE,
-                           "no thread for CPU %d (%s): choose CPUs that this process may use with "
-                           "--cores",
-                           cpu,
-                           err_name(e));
-            /* The others wait at the barrier for one that never comes. */
-            complain(why);
-            _exit(EXIT_FAILED);
-        }
-    }
-    return ERR_OK;
+    char why[WHY_SIZE];
+    (void)snprintf(why,
+                   sizeof(why),
+                   "no thread for CPU %d (%s): choose CPUs that this process may use with --cores",
+                   cpu,
+                   err_name(e));
+    complain(why);
+    _exit(EXIT_FAILED);
 }
 
 static void run_threads(struct start *st)
 {
-    char why[WHY_SIZE];
-    if (start_threads(st, why) != ERR_OK) {
-        return;
+    for (uint16_t i = 0; i < st->runners_count; i++) {
+        struct runner *r = &st->runners[i];
+        const int cpu = st->cores.cpus[i];
+        char name[16];
+        (void)snprintf(name, sizeof(name), "shard-%u", i);
+        r->start = st;
+        r->id = i;
+        enum err e = thread_start(&r->thread, name, cpu, run_shard, r);
+        if (e != ERR_OK) {
+            end_without_thread(cpu, e);
+        }
     }
-    join_all(st, st->runners_count);
+    for (uint16_t i = 0; i < st->runners_count; i++) {
+        thread_join(&st->runners[i].thread);
+    }
     const struct runner *failed = find_failed(st);
     if (failed != NULL) {
         complain(failed->why);
@@ -347,7 +338,11 @@ static void run_threads(struct start *st)
 
 /* ---- before the threads ---- */
 
-static enum err read_options(struct start *st, int argc, char *const *argv, char why[WHY_SIZE])
+static enum err read_options(struct start *st,
+                             int argc,
+                             char *const *argv,
+                             enum arguments_action *ret_action,
+                             char why[WHY_SIZE])
 {
     (void)snprintf(why, WHY_SIZE, "out of memory");
     enum err e = options_new(&st->options);
@@ -355,11 +350,12 @@ static enum err read_options(struct start *st, int argc, char *const *argv, char
         e = config_new(st->options, &st->config);
     }
     if (e == ERR_OK) {
-        e = arguments_read(st->config, argc, argv, why);
+        e = arguments_read(st->config, argc, argv, ret_action, why);
     }
-    if (e == ERR_OK) {
-        e = cores_choose(&st->cores, config_text(st->config, OPTION_CORES), why);
+    if (e != ERR_OK || *ret_action != ARGUMENTS_START) {
+        return e;
     }
+    e = cores_choose(&st->cores, config_text(st->config, OPTION_CORES), why);
     if (e == ERR_OK) {
         e = settings_from_config(&st->settings, st->config, st->cores.count, why);
         st->has_settings = e == ERR_OK;
@@ -449,34 +445,42 @@ static void free_all(struct start *st)
     options_free(st->options);
 }
 
+/* Everything before the threads; then they run. */
+static enum err serve(struct start *st, char why[WHY_SIZE])
+{
+    logger_init_stderr(&st->log, (enum log_level)config_number(st->config, OPTION_LOG_LEVEL));
+    enum err e = check_memory(st, why);
+    if (e == ERR_OK) {
+        e = open_signals(st, why);
+    }
+    if (e == ERR_OK) {
+        e = make_broker(st, why);
+    }
+    if (e == ERR_OK) {
+        (void)snprintf(why, WHY_SIZE, "out of memory");
+        e = thread_barrier_init(&st->barrier, st->runners_count);
+    }
+    if (e == ERR_OK) {
+        run_threads(st);
+        thread_barrier_done(&st->barrier);
+    }
+    return e;
+}
+
 int start_main(int argc, char *const *argv)
 {
     struct start st = {.signal_fd = -1};
     char why[WHY_SIZE] = "";
-    enum err e = read_options(&st, argc, argv, why);
-    if (e == ERR_CANCELLED) {
+    enum arguments_action action = ARGUMENTS_START;
+    enum err e = read_options(&st, argc, argv, &action, why);
+    if (e == ERR_OK && action == ARGUMENTS_HELP) {
         (void)fputs(ARGUMENTS_USAGE, stdout);
-        free_all(&st);
-        return EXIT_OK;
+    } else if (e == ERR_OK && action == ARGUMENTS_OPTIONS) {
+        config_print_markdown(st.options, stdout);
+    } else if (e == ERR_OK) {
+        e = serve(&st, why);
     }
-    if (e == ERR_OK) {
-        logger_init_stderr(&st.log, (enum log_level)config_number(st.config, OPTION_LOG_LEVEL));
-        e = check_memory(&st, why);
-    }
-    if (e == ERR_OK) {
-        e = open_signals(&st, why);
-    }
-    if (e == ERR_OK) {
-        e = make_broker(&st, why);
-    }
-    if (e == ERR_OK) {
-        (void)snprintf(why, sizeof(why), "out of memory");
-        e = thread_barrier_init(&st.barrier, st.runners_count);
-    }
-    if (e == ERR_OK) {
-        run_threads(&st);
-        thread_barrier_done(&st.barrier);
-    } else {
+    if (e != ERR_OK) {
         complain(why);
         st.exit_code = e == ERR_INVALID ? EXIT_USAGE : EXIT_FAILED;
     }

@@ -275,6 +275,8 @@ static void end_quiet(struct broker *b)
 
 static void end_close(struct broker *b)
 {
+    admin_free(b->admin);
+    b->admin = NULL;
     if (b->has_data_dir) {
         data_dir_close(b->s, &b->data_dir);
         b->has_data_dir = false;
@@ -380,8 +382,6 @@ static enum err open_admin(struct broker *b)
 static void on_admin_stopped(void *context)
 {
     struct broker *b = context;
-    admin_free(b->admin);
-    b->admin = NULL;
     move(b, BROKER_WAIT_QUIET);
     send_all_fronts(b, run_quiet);
 }
