@@ -8,8 +8,9 @@
  *          |
  *   WAIT_PARTITIONS -> WAIT_STORES_CLOSED -> STOPPED
  *
- * Stores are open on every shard before anything is written to one: a store that opens also reads
- * those of the others (the core count may have changed).
+ * Stores are open on every shard before anything is written to one: with another core count a store
+ * takes its logs over from what the merge left (store_merge.h), which goes only when all have done
+ * that.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -219,6 +220,7 @@ static void on_stores_opened(void *context, enum err error, uint32_t failed_coun
         start_failed(life, error);
         return;
     }
+    store_drop_stale(life->s, life->set->settings->data_dirs[0]);
     move(life, LIFE_WAIT_CONTROLLER);
     life->c->controller = controller_driver_start(life->c, life, on_controller_ready);
 }

@@ -391,36 +391,36 @@ void shard_state_close_partitions(struct shard *here, struct broadcast_leg *leg)
     partition_table_each(&c->partitions, c, close_partition);
 }
 
-static void free_store(struct cluster *c)
+static void on_store_closed(void *context)
 {
-    log_shared_free(c->log_shared);
-    c->log_shared = NULL;
-    if (c->store != NULL) {
-        store_free(c->store);
-        c->store = NULL;
-    }
-    if (c->flusher != NULL) {
-        flusher_free(c->flusher);
-        c->flusher = NULL;
-    }
+    struct cluster *c = context;
+    struct broadcast_leg *leg = c->leg;
+    c->leg = NULL;
+    c->store = NULL;
+    flusher_free(c->flusher); /* Accepts NULL. */
+    c->flusher = NULL;
     remove_stats(c);
     metadata_free(c->metadata);
     c->metadata = NULL;
+    broadcast_leg_done(c->s, leg);
 }
 
 /* The store may have put values that nobody waits for: the round that takes them still runs. After
  * a failed flush, operations that the flusher gave up on still have to come home. */
-static void try_free_store(struct timer *t)
+static void try_close_store(struct timer *t)
 {
     struct cluster *c = container_of(t, struct cluster, close_timer);
     if (c->flusher != NULL && !flusher_is_idle(c->flusher)) {
         shard_timer_arm(c->s, t, FLUSHER_IDLE_CHECK_US);
         return;
     }
-    struct broadcast_leg *leg = c->leg;
-    c->leg = NULL;
-    free_store(c);
-    broadcast_leg_done(c->s, leg);
+    log_shared_free(c->log_shared);
+    c->log_shared = NULL;
+    if (c->store == NULL) {
+        on_store_closed(c);
+    } else {
+        store_close(c->store, c, on_store_closed);
+    }
 }
 
 void shard_state_close_store(struct shard *here, struct broadcast_leg *leg)
@@ -428,6 +428,6 @@ void shard_state_close_store(struct shard *here, struct broadcast_leg *leg)
     struct cluster *c = leg->cluster;
     assert(c->s == here);
     c->leg = leg;
-    timer_init(&c->close_timer, try_free_store);
+    timer_init(&c->close_timer, try_close_store);
     shard_timer_arm(here, &c->close_timer, 0);
 }

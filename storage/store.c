@@ -555,7 +555,13 @@ void store_start(struct store *st)
 
 static void on_file_closed(struct io_op *op)
 {
-    store_delete_memory(container_of(op, struct store, op));
+    struct store *st = container_of(op, struct store, op);
+    void *context = st->closed_context;
+    void (*on_closed)(void *context) = st->on_closed;
+    store_delete_memory(st);
+    if (on_closed != NULL) {
+        on_closed(context);
+    }
 }
 
 static void finish_free(struct store *st)
@@ -594,6 +600,13 @@ void store_free(struct store *st)
         }
         finish_free(st);
     }
+}
+
+void store_close(struct store *st, void *context, void (*on_closed)(void *context))
+{
+    st->closed_context = context;
+    st->on_closed = on_closed;
+    store_free(st);
 }
 
 /* ---- values -------------------------------------------------------------------------------- */

@@ -77,6 +77,8 @@ enum err store_open_begin(struct shard *s, const struct store_open *how);
 /* Nothing may be waiting, and no change outstanding unless the flusher failed. Accepts NULL. The
  * file is closed and the memory freed from the loop: turn it until io has nothing in flight. */
 void store_free(struct store *st);
+/* The same, and on_closed from the loop when st is gone and nothing of it is in flight. */
+void store_close(struct store *st, void *context, void (*on_closed)(void *context));
 
 /* Shard 0, when all shards have opened their stores in dir: removes what the merge left there.
  * Nobody needs to wait for it; not calling it only makes the next start merge again. */

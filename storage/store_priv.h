@@ -87,6 +87,8 @@ struct store {
     bool has_growth_failed;
 
     bool is_freed;
+    void *closed_context;
+    void (*on_closed)(void *context); /* May be NULL. */
     uint64_t snapshots;
     uint64_t growths;
     uint64_t blocks_written;

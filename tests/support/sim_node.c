@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/assert.h"
+#include "storage/store_merge.h"
 
 enum {
     MEMORY_SIZE = 32 << 20,
@@ -81,6 +82,17 @@ static void make_data_dir(struct sim_node *n)
     assert(e == ERR_OK || e == ERR_EXISTS);
 }
 
+/* What data_dir_open does beside, for another number of shards. */
+static void merge_stores(struct sim_node *n)
+{
+    char *path = NULL;
+    enum err e = store_merge(n->shards[0].s, "/data", &path);
+    if (e != ERR_OK) {
+        panic("cannot merge stores: path=%s error=%s", path, err_name(e));
+    }
+    free(path);
+}
+
 static void on_fatal(void *context, enum err e, const char *what)
 {
     (void)e;
@@ -105,6 +117,7 @@ void sim_node_init(struct sim_node *n, struct disk_sim *disk, uint16_t shards_co
         shard_start(n, i);
     }
     make_data_dir(n);
+    merge_stores(n);
 
     cluster_settings_init(&n->settings);
     n->settings.node_id = 1;

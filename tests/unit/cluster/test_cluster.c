@@ -28,8 +28,12 @@ static void make_batch_of(struct batch *b, int count, int64_t pid, int16_t epoch
     struct batch_builder builder;
     batch_builder_init(&builder, BATCH_MAX);
     for (int i = 0; i < count; i++) {
-        enum err e = batch_builder_add(
-            &builder, 1700000000000 + i, slice_of_string("k"), slice_of_string("v"), NULL, 0);
+        const struct batch_record record = {
+            .timestamp = 1700000000000 + i,
+            .key = slice_of_string("k"),
+            .value = slice_of_string("v"),
+        };
+        enum err e = batch_builder_add(&builder, &record);
         cr_assert(eq(int, e, ERR_OK));
     }
     struct wbuf w;
@@ -79,7 +83,7 @@ Test(cluster, an_empty_directory_starts_and_stops)
     for (uint16_t shards = 1; shards <= 3; shards++) {
         struct sim_node *n = calloc(1, sizeof(*n));
         sim_node_init(n, disk, shards, shards);
-        cr_assert(eq(int, sim_node_start(n), ERR_OK), "%s", n->why);
+        cr_assert(eq(int, sim_node_start(n), ERR_OK), "%s\n%s", n->why, n->log_text);
         const struct metadata *m = cluster_metadata(sim_node_cluster(n, 0));
         cr_assert(eq(i32, metadata_leader_epoch(m), shards)); /* One more at each start. */
         sim_node_stop(n);
@@ -96,7 +100,7 @@ Test(cluster, topics_and_records_survive_a_restart_with_another_number_of_shards
     for (int round = 0; round < 4; round++) {
         struct sim_node *n = calloc(1, sizeof(*n));
         sim_node_init(n, disk, shards[round], 10 + (uint64_t)round);
-        cr_assert(eq(int, sim_node_start(n), ERR_OK), "%s", n->why);
+        cr_assert(eq(int, sim_node_start(n), ERR_OK), "%s\n%s", n->why, n->log_text);
         if (round == 0) {
             cr_assert(eq(int, sim_node_create_topic(n, 1, "orders", 5, &id), ERR_OK));
         }
@@ -126,7 +130,7 @@ Test(cluster, what_is_read_is_what_was_produced_with_offset_and_epoch)
     struct sim_node *n = calloc(1, sizeof(*n));
     struct uuid id;
     sim_node_init(n, disk, 2, 3);
-    cr_assert(eq(int, sim_node_start(n), ERR_OK), "%s", n->why);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK), "%s\n%s", n->why, n->log_text);
     cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 2, &id), ERR_OK));
     for (int32_t p = 0; p < 2; p++) {
         cr_assert(eq(i64, produce(n, 0, &id, p, 2), 0));
@@ -260,7 +264,7 @@ Test(cluster, copied_comes_once_and_before_done_also_for_refused_batches)
     for (int i = 0; i < 12; i++) {
         const bool is_bad = i % 3 == 2;
         struct counted counted = {0};
-        b.bytes[70] ^= is_bad; /* The CRC no longer matches. */
+        b.bytes[66] ^= is_bad; /* The CRC no longer matches. */
         struct partition_op op = produce_op(&id, i % 4, &b);
         op.in.produce.acks = i % 3 == 0 ? 0 : 1;
         op.in.produce.on_copied = on_copied;
@@ -269,7 +273,7 @@ Test(cluster, copied_comes_once_and_before_done_also_for_refused_batches)
         cluster_partition_submit(sim_node_cluster(n, 1), &op);
         while (counted.done == 0 && sim_node_step(n)) {
         }
-        b.bytes[70] ^= is_bad;
+        b.bytes[66] ^= is_bad;
         cr_assert(eq(int, op.result, is_bad ? ERR_CORRUPT : ERR_OK));
         cr_assert(eq(int, counted.copied, 1));
         cr_assert(eq(int, counted.copied_when_done, 1));
@@ -333,6 +337,11 @@ Test(cluster, a_duplicate_in_flight_is_answered_with_the_original_offset_when_du
     disk_sim_free(disk);
 }
 
+static void on_cancelled(struct partition_cancel *cancel)
+{
+    cancel->target = NULL;
+}
+
 Test(cluster, a_wait_ends_when_the_high_watermark_moves_or_when_cancelled)
 {
     struct disk_sim *disk = new_disk();
@@ -366,26 +375,19 @@ Test(cluster, a_wait_ends_when_the_high_watermark_moves_or_when_cancelled)
         cr_assert(eq(int, counted.done, 0));
         struct partition_cancel cancels[2];
         for (int i = 0; i < 2; i++) {
-            cancels[i] = (struct partition_cancel){.target = &wait, .on_done = NULL};
+            cancels[i] = (struct partition_cancel){.target = &wait, .on_done = on_cancelled};
         }
-        extern void test_cancel_done(struct partition_cancel * cancel);
-        cancels[0].on_done = test_cancel_done;
-        cancels[1].on_done = test_cancel_done;
         cluster_partition_cancel(sim_node_cluster(n, 0), &cancels[0]);
         cluster_partition_cancel(sim_node_cluster(n, 0), &cancels[1]);
         sim_node_run(n, 50);
         cr_assert(eq(int, counted.done, 1));
         cr_assert(eq(int, wait.result, ERR_CANCELLED));
+        cr_assert(cancels[0].target == NULL);
+        cr_assert(cancels[1].target == NULL);
     }
     sim_node_stop(n);
     free(n);
     disk_sim_free(disk);
-}
-
-void test_cancel_done(struct partition_cancel *cancel);
-void test_cancel_done(struct partition_cancel *cancel)
-{
-    cancel->target = NULL;
 }
 
 Test(cluster, stop_ends_waits_and_answers_what_was_appended)
