@@ -57,7 +57,8 @@ struct log_callbacks {
     /* During log_open, each surviving entry in order; payload valid during the call. An error ends
      * the open with it. */
     enum err (*on_replay)(void *context, const struct log_entry *entry);
-    /* log_open ended. Not called with an error after any other callback but on_replay. */
+    /* log_open ended. Not called with an error after any other callback but on_replay; the log is
+     * then gone, as after log_close. */
     void (*on_opened)(void *context, enum err e);
 };
 

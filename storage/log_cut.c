@@ -338,6 +338,14 @@ void log_cut_execute(struct log_cut_exec *x, struct log *l, struct log_segment *
     exec_run(x);
 }
 
+void log_cut_exec_abandon(struct log_cut_exec *x)
+{
+    if (x->state == LOG_CUT_WAIT_INTENT || x->state == LOG_CUT_WAIT_DONE) {
+        store_wait_cancel(x->log->env.store, &x->store_wait);
+        finish(x, ERR_FAILED);
+    }
+}
+
 /* ---- log_cut ---- */
 
 /*   WAIT_DRAIN -> WAIT_LOCATE -> WAIT_EXECUTE -> done */
@@ -541,4 +549,11 @@ void log_cut_begin(struct log *l, struct log_cut *c)
     l->cut = t;
     l->state = LOG_CUTTING;
     log_poke(l);
+}
+
+void log_cut_abandon(struct log *l)
+{
+    if (l->cut != NULL && l->cut->state == CUT_WAIT_EXECUTE) {
+        log_cut_exec_abandon(&l->cut->exec);
+    }
 }

@@ -30,6 +30,7 @@ enum end_state {
 struct log_end_task {
     struct log *log;
     enum end_state state;
+    bool keeps_files; /* A close, or a delete whose store values may still be there. */
     enum err result;
     void *context;
     void (*on_closed)(void *context);
@@ -99,7 +100,7 @@ static void next_file(struct log_end_task *t)
 {
     struct log_segment *seg = log_tail_segment(t->log);
     if (seg == NULL) {
-        if (t->on_closed != NULL) {
+        if (t->keeps_files) {
             gone(t);
         } else {
             submit(t, IO_UNLINK, log_path(t->log->dir, "next.tmp"), END_WAIT_UNLINK_TMP);
@@ -116,7 +117,7 @@ static void next_file(struct log_end_task *t)
 static void file_closed(struct log_end_task *t)
 {
     struct log_segment *seg = log_tail_segment(t->log);
-    if (t->on_closed != NULL) {
+    if (t->keeps_files) {
         log_segment_free(seg);
         next_file(t);
     } else {
@@ -198,14 +199,20 @@ static void check_quiet(struct log_end_task *t)
     }
     free_pages(l);
     flusher_withdraw(l->env.flusher, &l->client);
-    if (l->is_failed && l->state == LOG_CLOSING) {
+    bool is_store_dead = flusher_is_failed(l->env.flusher);
+    if (is_store_dead) {
+        t->result = ERR_FAILED;
+        t->keeps_files = true;
+    }
+    if (is_store_dead || (l->is_failed && l->state == LOG_CLOSING)) {
         next_file(t); /* What is durable is not known any more. */
         return;
     }
     enum err e =
         l->state == LOG_DELETING ? store_delete_log(l->env.store, &l->id) : log_persist_durable(l);
-    if (e != ERR_OK && t->result == ERR_OK) {
+    if (e != ERR_OK) {
         t->result = e;
+        t->keeps_files = true;
     }
     wait_store(t);
 }
@@ -278,10 +285,22 @@ static struct log_end_task *begin(struct log *l, enum log_state state, void *con
 
 void log_close(struct log *l, void *context, void (*on_closed)(void *context))
 {
-    begin(l, LOG_CLOSING, context)->on_closed = on_closed;
+    struct log_end_task *t = begin(l, LOG_CLOSING, context);
+    t->keeps_files = true;
+    t->on_closed = on_closed;
 }
 
 void log_delete(struct log *l, void *context, void (*on_deleted)(void *context, enum err e))
 {
     begin(l, LOG_DELETING, context)->on_deleted = on_deleted;
+}
+
+void log_end_abandon(struct log *l)
+{
+    if (l->end != NULL && l->end->state == END_WAIT_STORE) {
+        store_wait_cancel(l->env.store, &l->end->store_wait);
+        l->end->result = ERR_FAILED;
+        l->end->keeps_files = true;
+        next_file(l->end);
+    }
 }

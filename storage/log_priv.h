@@ -146,6 +146,7 @@ struct log {
     bool is_replay_strict;
 
     enum log_state state;
+    enum err open_error; /* Of a failed open, until it is reported. */
     bool is_failed;
     bool is_end_unknown; /* Damage reaches the end: no append. */
     bool is_full;        /* The disk was, at the last try. */
@@ -261,6 +262,14 @@ void log_recovery_poke(struct log *l);
 void log_cut_poke(struct log *l);
 void log_end_poke(struct log *l);
 
+/* The flusher failed: whoever waits for the store ends with ERR_FAILED. */
+void log_birth_abandon(struct log *l);
+void log_fill_abandon(struct log *l);
+void log_recovery_abandon(struct log *l);
+void log_cut_abandon(struct log *l);
+void log_cut_exec_abandon(struct log_cut_exec *x);
+void log_end_abandon(struct log *l);
+
 enum log_cut_state {
     LOG_CUT_START,
     LOG_CUT_WAIT_INTENT,
@@ -340,6 +349,8 @@ static inline struct log_page *log_tail_page(const struct log *l)
 extern const struct flush_client_ops LOG_FLUSH_CLIENT_OPS;
 /* Asks for a flush round if there is something that can be written. */
 void log_kick(struct log *l);
+/* The oldest page with bytes not yet given to the disk; NULL if there is none. */
+struct log_page *log_first_untaken(const struct log *l);
 /* Calls on_room if somebody was refused and there may be room now. */
 void log_offer_room(struct log *l);
 void log_on_memory(struct buf_waiter *w);

@@ -98,6 +98,13 @@ static void names_done(struct recovery_names *names)
     free(names->all);
 }
 
+/* Files are closed; the log goes with this call. */
+static void on_closed(void *context)
+{
+    struct log *l = context;
+    l->callbacks->on_opened(l->context, l->open_error);
+}
+
 static void finish(struct log_recovery *r, enum err e)
 {
     struct log *l = r->log;
@@ -108,13 +115,15 @@ static void finish(struct log_recovery *r, enum err e)
     free(r);
     l->recovery = NULL;
     l->state = LOG_OPEN;
-    l->is_failed = e != ERR_OK;
     if (e == ERR_OK) {
         log_shared_touch(l->env.shared, l);
-    } else {
-        log_error(log_shard(l)->log, "log_open_failed", "log=%s err=%s", l->name, err_name(e));
+        l->callbacks->on_opened(l->context, ERR_OK);
+        return;
     }
-    l->callbacks->on_opened(l->context, e);
+    log_error(log_shard(l)->log, "log_open_failed", "log=%s err=%s", l->name, err_name(e));
+    l->is_failed = true;
+    l->open_error = e;
+    log_close(l, l, on_closed);
 }
 
 /* ---- records ---- */
@@ -924,4 +933,12 @@ void log_recovery_poke(struct log *l)
         return;
     }
     unlink_next(r);
+}
+
+void log_recovery_abandon(struct log *l)
+{
+    struct log_recovery *r = l->recovery;
+    if (r != NULL && (r->state == RECOVERY_WAIT_REDO || r->state == RECOVERY_WAIT_CUT)) {
+        log_cut_exec_abandon(&r->cut);
+    }
 }

@@ -56,7 +56,14 @@ void log_shared_free(struct log_shared *ls)
 void log_shared_fail(struct log_shared *ls, enum err e)
 {
     list_for_each_safe (n, &ls->logs) {
-        log_fail(container_of(n, struct log, shared_link), e, "flush");
+        struct log *l = container_of(n, struct log, shared_link);
+        log_fail(l, e, "flush");
+        /* No value of the store will become durable any more: nobody may wait for that. */
+        log_birth_abandon(l);
+        log_fill_abandon(l);
+        log_recovery_abandon(l);
+        log_cut_abandon(l);
+        log_end_abandon(l); /* The end of l. */
     }
 }
 

@@ -442,3 +442,11 @@ bool log_birth_stop(struct log *l)
     }
     return false;
 }
+
+void log_birth_abandon(struct log *l)
+{
+    if (l->birth != NULL && l->birth->state == BIRTH_WAIT_MANIFEST) {
+        store_wait_cancel(l->env.store, &l->birth->wait);
+        l->birth->state = BIRTH_RETRY;
+    }
+}

@@ -148,11 +148,25 @@ static void adapt_step(struct log *l)
     l->filled_at_us = now_us;
 }
 
+/* The segment to fill next: one that was rolled away from may still hold entries that wait for
+ * zeros, because appends only need memory. */
+static struct log_segment *next_segment(const struct log *l)
+{
+    const struct log_page *pg = log_first_untaken(l);
+    if (pg != NULL && block_align_up(pg->segment->tail_pos) > pg->segment->filled_to) {
+        return pg->segment;
+    }
+    return log_tail_segment(l);
+}
+
 /* Up to where the segment is to be filled now; filled_to if it is enough. */
 static uint64_t wanted_end(const struct log_segment *seg)
 {
     const struct log *l = seg->log;
     uint64_t tail_pos = block_align_up(seg->tail_pos);
+    if (seg != log_tail_segment(l)) {
+        return seg->filled_to > tail_pos ? seg->filled_to : tail_pos;
+    }
     if (seg->filled_to >= tail_pos + l->fill_step / 2) {
         return seg->filled_to;
     }
@@ -170,7 +184,7 @@ static uint64_t wanted_end(const struct log_segment *seg)
 
 void log_fill_check(struct log *l)
 {
-    struct log_segment *seg = log_tail_segment(l);
+    struct log_segment *seg = next_segment(l);
     if (l->fill != NULL || l->is_failed || seg == NULL || !seg->is_usable ||
         (l->state != LOG_OPEN && l->state != LOG_CUTTING && l->state != LOG_CLOSING)) {
         return;
@@ -195,5 +209,13 @@ void log_fill_check(struct log *l)
     } else {
         fl->file.on_ready = on_file_ready;
         segment_file_wait(seg, &fl->file);
+    }
+}
+
+void log_fill_abandon(struct log *l)
+{
+    if (l->fill != NULL && l->fill->state == FILL_WAIT_MANIFEST) {
+        store_wait_cancel(l->env.store, &l->fill->wait);
+        finish(l->fill, ERR_FAILED);
     }
 }

@@ -1,0 +1,498 @@
+#include "tests/support/log_rig.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/assert.h"
+#include "storage/batch.h"
+
+static const char DIR[] = "/data";
+static const struct partition_id ID = {.topic_id = {.bytes = {1, 2, 3, 4, 5, 6, 7, 8}}};
+
+const struct log_options RIG_OPTIONS_TINY = {
+    .segment_size_max = 64 << 10,
+    .fill_step_min = 8 << 10,
+    .fill_step_max = 32 << 10,
+    .index_interval = 4 << 10,
+};
+
+void log_rig_path(uint64_t base_index, const char *suffix, char path[256])
+{
+    char topic[UUID_TEXT_SIZE];
+    uuid_format(&ID.topic_id, topic);
+    (void)snprintf(
+        path, 256, "%s/logs/%s-0/%020llu%s", DIR, topic, (unsigned long long)base_index, suffix);
+}
+
+/* ---- callbacks ---- */
+
+static void on_flushed(void *context, uint64_t index)
+{
+    struct log_rig *rig = context;
+    cr_assert(gt(u64, index, rig->flushed_index));
+    cr_assert(eq(u64, index, log_flushed_index(rig->log)));
+    rig->flushed_index = index;
+    if (index > rig->acked_index) {
+        rig->acked_index = index;
+    }
+}
+
+static void on_room(void *context)
+{
+    struct log_rig *rig = context;
+    rig->rooms_count++;
+}
+
+static void on_failed(void *context, enum err e)
+{
+    struct log_rig *rig = context;
+    cr_assert(eq(int, rig->failure, ERR_OK), "told once");
+    rig->failure = e;
+}
+
+static void entry_done(struct rig_entry *entries, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free(entries[i].payload);
+    }
+}
+
+static struct rig_entry *push(struct rig_entry **all, size_t *count, size_t *capacity)
+{
+    if (*count == *capacity) {
+        *capacity = *capacity == 0 ? 64 : *capacity * 2;
+        *all = realloc(*all, *capacity * sizeof(**all));
+        assert(*all != NULL);
+    }
+    return &(*all)[(*count)++];
+}
+
+static enum err on_replay(void *context, const struct log_entry *entry)
+{
+    struct log_rig *rig = context;
+    struct rig_entry *e = push(&rig->replayed, &rig->replayed_count, &rig->replayed_capacity);
+    *e = (struct rig_entry){
+        .type = entry->type,
+        .index = entry->index,
+        .term = entry->term,
+        .base_offset = entry->base_offset,
+        .next_offset = entry->next_offset,
+        .max_timestamp = entry->max_timestamp,
+        .payload = malloc(entry->payload.size + 1),
+        .payload_size = entry->payload.size,
+    };
+    memcpy(e->payload, entry->payload.data, entry->payload.size);
+    return ERR_OK;
+}
+
+static void on_opened(void *context, enum err e)
+{
+    struct log_rig *rig = context;
+    rig->is_opened = true;
+    rig->open_result = e;
+}
+
+static const struct log_callbacks CALLBACKS = {
+    .on_flushed = on_flushed,
+    .on_room = on_room,
+    .on_failed = on_failed,
+    .on_replay = on_replay,
+    .on_opened = on_opened,
+};
+
+static void on_store_opened(void *context, enum err e, struct store *st)
+{
+    struct log_rig *rig = context;
+    rig->is_store_opened = true;
+    rig->store_result = e;
+    rig->store = st;
+}
+
+static void on_flusher_failed(void *context, enum err e)
+{
+    struct log_rig *rig = context;
+    if (rig->shared != NULL) {
+        log_shared_fail(rig->shared, e);
+    }
+}
+
+/* ---- life ---- */
+
+void log_rig_init(struct log_rig *rig, uint64_t seed)
+{
+    memset(rig, 0, sizeof(*rig));
+    rig->disk = sim_disk_new();
+    rig->options = RIG_OPTIONS_TINY;
+    rig->shared_options = LOG_SHARED_OPTIONS_DEFAULT;
+    rig->seed = seed;
+    rig->term = 1;
+}
+
+void log_rig_done(struct log_rig *rig)
+{
+    entry_done(rig->model, rig->model_count);
+    entry_done(rig->replayed, rig->replayed_count);
+    free(rig->model);
+    free(rig->replayed);
+    disk_sim_free(rig->disk);
+}
+
+static void make_dir(struct log_rig *rig)
+{
+    struct io_op op = {.kind = IO_MKDIR, .path = DIR};
+    enum err e = io_call(&rig->ss.s->io, &op);
+    assert(e == ERR_OK || e == ERR_EXISTS);
+    op = (struct io_op){.kind = IO_FSYNC_DIR, .path = "/"};
+    (void)io_call(&rig->ss.s->io, &op);
+}
+
+void log_rig_start(struct log_rig *rig)
+{
+    sim_shard_init(&rig->ss, rig->disk, ++rig->seed);
+    make_dir(rig);
+    enum err e = flusher_new(rig->ss.s, true, rig, on_flusher_failed, &rig->flusher);
+    assert(e == ERR_OK);
+    rig->is_store_opened = false;
+    rig->shared = NULL;
+    rig->store = NULL;
+    e = store_open_begin(rig->ss.s,
+                         &(struct store_open){
+                             .dir = DIR,
+                             .flusher = rig->flusher,
+                             .context = rig,
+                             .on_opened = on_store_opened,
+                         });
+    assert(e == ERR_OK);
+    bool is_opened = sim_shard_run_until(&rig->ss, &rig->is_store_opened);
+    cr_assert(is_opened);
+    cr_assert(eq(int, rig->store_result, ERR_OK), "store: %s", rig->ss.log_text);
+    e = log_shared_new(rig->ss.s, rig->store, &rig->shared_options, &rig->shared);
+    assert(e == ERR_OK);
+    rig->env = (struct log_env){
+        .s = rig->ss.s,
+        .dir = DIR,
+        .store = rig->store,
+        .flusher = rig->flusher,
+        .shared = rig->shared,
+    };
+}
+
+enum err log_rig_open(struct log_rig *rig)
+{
+    entry_done(rig->replayed, rig->replayed_count);
+    rig->replayed_count = 0;
+    rig->is_opened = false;
+    rig->failure = ERR_OK;
+    enum err e = log_open(
+        &(struct log_open){
+            .env = &rig->env,
+            .id = ID,
+            .name = "topic-0",
+            .options = rig->options,
+            .callbacks = &CALLBACKS,
+            .context = rig,
+            .is_replay_strict = rig->is_replay_strict,
+        },
+        &rig->log);
+    assert(e == ERR_OK);
+    bool is_opened = sim_shard_run_until(&rig->ss, &rig->is_opened);
+    cr_assert(is_opened, "%s", rig->ss.log_text);
+    if (rig->open_result != ERR_OK) {
+        rig->log = NULL;
+        return rig->open_result;
+    }
+    rig->flushed_index = log_flushed_index(rig->log);
+    return ERR_OK;
+}
+
+static void on_closed(void *context)
+{
+    struct log_rig *rig = context;
+    rig->is_closed = true;
+}
+
+void log_rig_stop(struct log_rig *rig)
+{
+    if (rig->log != NULL) {
+        rig->is_closed = false;
+        log_close(rig->log, rig, on_closed);
+        bool is_closed = sim_shard_run_until(&rig->ss, &rig->is_closed);
+        cr_assert(is_closed, "%s", rig->ss.log_text);
+        rig->log = NULL;
+    }
+    log_shared_free(rig->shared);
+    rig->shared = NULL;
+    sim_shard_settle(&rig->ss);
+    store_free(rig->store);
+    sim_shard_settle(&rig->ss);
+    flusher_free(rig->flusher);
+    sim_shard_done(&rig->ss);
+}
+
+static void on_deleted(void *context, enum err e)
+{
+    struct log_rig *rig = context;
+    rig->is_closed = true;
+    rig->delete_result = e;
+}
+
+void log_rig_delete(struct log_rig *rig)
+{
+    rig->is_closed = false;
+    log_delete(rig->log, rig, on_deleted);
+    bool is_deleted = sim_shard_run_until(&rig->ss, &rig->is_closed);
+    cr_assert(is_deleted, "%s", rig->ss.log_text);
+    rig->log = NULL;
+}
+
+void log_rig_crash(struct log_rig *rig, const struct disk_sim_crash *how)
+{
+    sim_shard_crash(&rig->ss, how);
+    rig->log = NULL;
+}
+
+/* ---- work ---- */
+
+static enum err append(struct log_rig *rig, const struct log_entry *entry)
+{
+    uint64_t index;
+    enum err e = log_append(rig->log, entry, &index);
+    if (e != ERR_OK) {
+        return e;
+    }
+    cr_assert(eq(u64, index, log_last_index(rig->log)));
+    struct rig_entry *m = push(&rig->model, &rig->model_count, &rig->model_capacity);
+    *m = (struct rig_entry){
+        .type = entry->type,
+        .index = index,
+        .term = entry->term,
+        .base_offset = entry->base_offset,
+        .next_offset = entry->next_offset,
+        .max_timestamp = entry->max_timestamp,
+        .payload_size = entry->payload.size + entry->payload_rest.size,
+    };
+    m->payload = malloc(m->payload_size + 1);
+    memcpy(m->payload, entry->payload.data, entry->payload.size);
+    if (entry->payload_rest.size > 0) {
+        memcpy(
+            m->payload + entry->payload.size, entry->payload_rest.data, entry->payload_rest.size);
+    }
+    cr_assert(eq(u64, index, rig->model_count));
+    return ERR_OK;
+}
+
+enum err log_rig_append(struct log_rig *rig, uint32_t records_count, size_t value_size, int64_t ts)
+{
+    uint8_t *value = malloc(value_size + 1);
+    rand_bytes(&rig->ss.rand, value, value_size);
+    struct batch_builder b;
+    batch_builder_init(&b, 64 << 20);
+    enum err e = ERR_OK;
+    for (uint32_t i = 0; i < records_count && e == ERR_OK; i++) {
+        e = batch_builder_add(&b,
+                              &(struct batch_record){
+                                  .timestamp = ts + i,
+                                  .key = slice_of_string("key"),
+                                  .value = slice_of(value, value_size),
+                              });
+    }
+    assert(e == ERR_OK);
+    struct wbuf w;
+    wbuf_init(&w, 64 << 20);
+    e = batch_builder_finish(
+        &b,
+        CODEC_NONE,
+        &(struct batch_identity){.producer_id = -1, .producer_epoch = -1, .base_sequence = -1},
+        &w);
+    assert(e == ERR_OK);
+    int64_t base_offset = log_next_offset(rig->log);
+    uint8_t head[BATCH_HEAD_SIZE];
+    memcpy(head, w.data, sizeof(head));
+    batch_stamp(head, base_offset, (int32_t)rig->term);
+    const struct log_entry entry = {
+        .type = ENTRY_DATA,
+        .term = rig->term,
+        .base_offset = base_offset,
+        .next_offset = base_offset + records_count,
+        .max_timestamp = ts + records_count - 1,
+        .payload = slice_of(head, sizeof(head)),
+        .payload_rest = slice_of(w.data + sizeof(head), w.size - sizeof(head)),
+    };
+    e = append(rig, &entry);
+    wbuf_done(&w);
+    batch_builder_done(&b);
+    free(value);
+    return e;
+}
+
+enum err log_rig_append_other(struct log_rig *rig, enum entry_type type, size_t size)
+{
+    uint8_t *payload = malloc(size + 1);
+    rand_bytes(&rig->ss.rand, payload, size);
+    int64_t offset = log_next_offset(rig->log);
+    const struct log_entry entry = {
+        .type = type,
+        .term = rig->term,
+        .base_offset = offset,
+        .next_offset = offset,
+        .max_timestamp = -1,
+        .payload = slice_of(payload, size),
+    };
+    enum err e = append(rig, &entry);
+    free(payload);
+    return e;
+}
+
+void log_rig_flush(struct log_rig *rig)
+{
+    while (rig->failure == ERR_OK && log_flushed_index(rig->log) < log_last_index(rig->log) &&
+           sim_shard_step(&rig->ss)) {
+    }
+}
+
+void log_rig_settle(struct log_rig *rig)
+{
+    sim_shard_settle(&rig->ss);
+}
+
+struct cut_wait {
+    struct log_cut cut;
+    bool is_done;
+};
+
+static void on_cut(struct log_cut *c)
+{
+    container_of(c, struct cut_wait, cut)->is_done = true;
+}
+
+enum err log_rig_cut(struct log_rig *rig, uint64_t index)
+{
+    struct cut_wait w = {.cut = {.index = index, .on_cut = on_cut}};
+    log_cut_begin(rig->log, &w.cut);
+    bool is_done = sim_shard_run_until(&rig->ss, &w.is_done);
+    cr_assert(is_done, "%s", rig->ss.log_text);
+    if (w.cut.result == ERR_OK) {
+        log_rig_model_cut(rig, index);
+        rig->flushed_index = log_flushed_index(rig->log);
+    }
+    return w.cut.result;
+}
+
+void log_rig_model_cut(struct log_rig *rig, uint64_t index)
+{
+    while (rig->model_count > 0 && rig->model[rig->model_count - 1].index >= index) {
+        free(rig->model[--rig->model_count].payload);
+    }
+    if (rig->acked_index > rig->model_count) {
+        rig->acked_index = rig->model_count;
+    }
+}
+
+struct read_wait {
+    struct log_read read;
+    bool is_done;
+};
+
+static void on_read(struct log_read *r)
+{
+    container_of(r, struct read_wait, read)->is_done = true;
+}
+
+enum err log_rig_read(struct log_rig *rig,
+                      int64_t offset,
+                      int64_t end_offset,
+                      uint8_t *dst,
+                      size_t dst_size,
+                      size_t *ret_size)
+{
+    struct read_wait w = {
+        .read =
+            {
+                .offset = offset,
+                .end_offset = end_offset,
+                .dst = dst,
+                .dst_size = dst_size,
+                .on_done = on_read,
+            },
+    };
+    log_read_begin(rig->log, &w.read);
+    cr_assert(not(w.is_done), "never inside the call");
+    bool is_done = sim_shard_run_until(&rig->ss, &w.is_done);
+    cr_assert(is_done, "%s", rig->ss.log_text);
+    *ret_size = w.read.result == ERR_TOO_LARGE ? w.read.size_needed : w.read.size;
+    return w.read.result;
+}
+
+/* ---- expectations ---- */
+
+static void expect_same(const struct rig_entry *a, const struct rig_entry *b)
+{
+    cr_assert(eq(u64, a->index, b->index));
+    cr_assert(eq(int, (int)a->type, (int)b->type), "index=%llu", (unsigned long long)a->index);
+    cr_assert(eq(u64, a->term, b->term));
+    cr_assert(eq(i64, a->base_offset, b->base_offset));
+    cr_assert(eq(i64, a->next_offset, b->next_offset));
+    cr_assert(eq(i64, a->max_timestamp, b->max_timestamp));
+    cr_assert(eq(sz, a->payload_size, b->payload_size));
+    cr_assert(memcmp(a->payload, b->payload, a->payload_size) == 0,
+              "index=%llu",
+              (unsigned long long)a->index);
+}
+
+void log_rig_expect_recovered(struct log_rig *rig)
+{
+    uint64_t last_index = log_last_index(rig->log);
+    cr_assert(ge(u64, last_index, rig->acked_index), "acknowledged is lost\n%s", rig->ss.log_text);
+    cr_assert(le(u64, last_index, rig->model_count), "more than was appended");
+    cr_assert(eq(u64, rig->replayed_count, last_index));
+    for (size_t i = 0; i < rig->replayed_count; i++) {
+        expect_same(&rig->model[i], &rig->replayed[i]);
+    }
+    cr_assert(eq(u64, log_flushed_index(rig->log), last_index));
+    log_rig_model_cut(rig, last_index + 1);
+    rig->acked_index = last_index; /* Opening reported it as flushed. */
+    int64_t next_offset = last_index == 0 ? 0 : rig->model[last_index - 1].next_offset;
+    cr_assert(eq(i64, log_next_offset(rig->log), next_offset));
+    cr_assert(eq(i64, log_flushed_offset(rig->log), next_offset));
+    if (last_index > 0) {
+        cr_assert(eq(u64, log_last_term(rig->log), rig->model[last_index - 1].term));
+    }
+}
+
+void log_rig_expect_readable(struct log_rig *rig, size_t piece_size)
+{
+    uint8_t *piece = malloc(piece_size);
+    int64_t offset = log_start_offset(rig->log);
+    int64_t end_offset = log_flushed_offset(rig->log);
+    size_t at = 0;
+    while (offset < end_offset) {
+        size_t size;
+        enum err e = log_rig_read(rig, offset, end_offset, piece, piece_size, &size);
+        if (e == ERR_TOO_LARGE) {
+            cr_assert(gt(sz, size, piece_size));
+            piece_size = size;
+            piece = realloc(piece, piece_size);
+            continue;
+        }
+        cr_assert(eq(int, e, ERR_OK), "offset=%lld\n%s", (long long)offset, rig->ss.log_text);
+        cr_assert(gt(sz, size, 0), "offset=%lld", (long long)offset);
+        for (size_t done = 0; done < size;) {
+            while (rig->model[at].type != ENTRY_DATA) {
+                at++;
+            }
+            const struct rig_entry *m = &rig->model[at++];
+            cr_assert(eq(i64, m->base_offset, offset));
+            cr_assert(le(sz, m->payload_size, size - done));
+            cr_assert(memcmp(piece + done, m->payload, m->payload_size) == 0,
+                      "offset=%lld",
+                      (long long)offset);
+            done += m->payload_size;
+            offset = m->next_offset;
+        }
+    }
+    cr_assert(eq(i64, offset, end_offset));
+    free(piece);
+}
