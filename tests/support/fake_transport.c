@@ -292,8 +292,10 @@ static bool take_send(struct fake_peer *p)
 
 static bool close_peer(struct fake_peer *p)
 {
-    bool is_due = p->is_close_asked ||
-                  (p->is_peer_gone && (p->reason != ERR_CLOSED || list_is_empty(&p->chunks)));
+    /* A send to a peer that is gone is what tells a paused stream. */
+    bool is_told = p->reason != ERR_CLOSED || list_is_empty(&p->chunks) ||
+                   (p->is_paused && !list_is_empty(&p->sends));
+    bool is_due = p->is_close_asked || (p->is_peer_gone && is_told);
     if (!is_due) {
         return false;
     }
