@@ -261,8 +261,7 @@ static void on_write_done(struct io_op *op)
     flusher_write_done(l->env.flusher, op->result);
 }
 
-/* The oldest page with bytes not yet given to the disk. */
-static struct log_page *first_untaken(const struct log *l)
+struct log_page *log_first_untaken(const struct log *l)
 {
     struct log_page *found = NULL;
     for (struct list *n = l->pages.prev; n != &l->pages; n = n->prev) {
@@ -287,7 +286,7 @@ void log_kick(struct log *l)
     if (l->is_failed || l->state == LOG_OPENING || l->state == LOG_DELETING) {
         return;
     }
-    const struct log_page *pg = first_untaken(l);
+    const struct log_page *pg = log_first_untaken(l);
     if (pg != NULL && can_take(pg)) {
         flusher_ask(l->env.flusher, &l->client);
     }
@@ -331,7 +330,7 @@ static void on_round_write(struct flush_client *c)
     if (l->rounds_count > 0) {
         round = l->rounds[l->rounds_count - 1];
     }
-    struct log_page *pg = l->is_failed ? NULL : first_untaken(l);
+    struct log_page *pg = l->is_failed ? NULL : log_first_untaken(l);
     while (pg != NULL && can_take(pg)) {
         take_page(l, pg);
         round = (struct log_round){

@@ -290,6 +290,9 @@ static enum disk_step need_more(struct log_walk *w)
     }
     if (log_page_find(w->segment, w->result.need_pos) != NULL) {
         w->window.size = 0; /* From here on it is in memory. */
+        if (w->scan.pos < w->result.need_pos) {
+            w->scan.pos = w->result.need_pos; /* The scan has seen the padding in between. */
+        }
         return DISK_ON;
     }
     log_walk_load(w, w->result.need_pos, w->result.need_size);
@@ -328,6 +331,21 @@ static enum disk_step walk_disk(struct log_walk *w)
     return DISK_RETURN;
 }
 
+/* Whether the walk goes on in pg, the first page that ends above it. A walk that stands inside of
+ * the block before pg may have entries of that block still in front of it, on disk, unless it came
+ * to the end of the page before. */
+static bool goes_on_in(const struct log_walk *w, const struct log_page *pg)
+{
+    if (pg->pos <= w->scan.pos) {
+        return true;
+    }
+    if (pg->link.prev == &w->log->pages || pg->pos != block_align_up(w->scan.pos)) {
+        return false;
+    }
+    const struct log_page *before = container_of(pg->link.prev, struct log_page, link);
+    return before->segment == pg->segment && before->pos + before->used == w->scan.pos;
+}
+
 void log_walk_run(struct log_walk *w)
 {
     for (;;) {
@@ -344,7 +362,7 @@ void log_walk_run(struct log_walk *w)
         w->scan.jumps_count = w->segment->jumps_count;
         if (!is_in_window(w, w->scan.pos)) {
             struct log_page *pg = log_page_find_above(w->segment, w->scan.pos);
-            if (pg != NULL && pg->pos <= block_align_up(w->scan.pos)) {
+            if (pg != NULL && goes_on_in(w, pg)) {
                 if (walk_page(w, pg) == PAGE_STOPPED) {
                     end(w, WALK_STOPPED);
                     return;
