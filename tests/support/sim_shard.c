@@ -51,6 +51,12 @@ static void on_wait(void *context, uint64_t next_us)
 
 void sim_shard_init(struct sim_shard *ss, struct disk_sim *disk, uint64_t seed)
 {
+    sim_shard_init_as(ss, disk, seed, 0, 1);
+}
+
+void sim_shard_init_as(
+    struct sim_shard *ss, struct disk_sim *disk, uint64_t seed, uint16_t id, uint16_t count)
+{
     memset(ss, 0, sizeof(*ss));
     ss->disk = disk;
     rand_init_seed(&ss->rand, seed);
@@ -72,13 +78,13 @@ void sim_shard_init(struct sim_shard *ss, struct disk_sim *disk, uint64_t seed)
     io_fault_init(&ss->io_fault, &ss->io_sim.backend, &ss->clock.clock);
     ss->logger =
         (struct logger){.level = LOG_INFO, .sink = on_log_line, .context = ss, .wall_ms = wall_ms};
-    enum err e = shard_group_new(1, &ss->group);
+    enum err e = shard_group_new(count, &ss->group);
     assert(e == ERR_OK);
     ss->s = calloc(1, sizeof(*ss->s));
     assert(ss->s != NULL);
     e = shard_init(ss->s,
                    ss->group,
-                   0,
+                   id,
                    &(struct shard_options){
                        .backend = &ss->io_fault.backend,
                        .clock = &ss->clock.clock,

@@ -28,6 +28,9 @@ struct disk_sim *sim_disk_new(void);
 
 /* Starts shard 0 of 1 on disk. Same seed, same run. */
 void sim_shard_init(struct sim_shard *ss, struct disk_sim *disk, uint64_t seed);
+/* As shard id of count, the others of which do not run. */
+void sim_shard_init_as(
+    struct sim_shard *ss, struct disk_sim *disk, uint64_t seed, uint16_t id, uint16_t count);
 /* Clean end: nothing may be in flight. */
 void sim_shard_done(struct sim_shard *ss);
 

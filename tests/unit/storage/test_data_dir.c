@@ -1,0 +1,410 @@
+/* Data directories: founding one, every refusal with the line that names the fix, crashes while it
+ * is founded, and the merge of stores when the number of shards changes.
+ */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/data_dir.h"
+#include "storage/flusher.h"
+#include "storage/store.h"
+
+#include "tests/support/sim_shard.h"
+
+static const char DIR[] = "/data";
+
+static enum err
+open_dir(struct sim_shard *ss, int32_t node_id, char why[DATA_WHY_SIZE], struct data_dir *ret_dir)
+{
+    why[0] = 0;
+    enum err e = data_dir_open(ss->s, DIR, node_id, why, ret_dir);
+    cr_assert(eq(int, e == ERR_OK, why[0] == 0), "%s", why);
+    cr_assert(strchr(why, '\n') == NULL, "one line");
+    return e;
+}
+
+static void write_file(struct sim_shard *ss, const char *path, const char *text)
+{
+    struct io *io = &ss->s->io;
+    struct io_op op = {
+        .kind = IO_OPEN,
+        .path = path,
+        .open_flags = IO_OPEN_WRITE | IO_OPEN_CREATE | IO_OPEN_TRUNCATE,
+    };
+    cr_assert(eq(int, io_call(io, &op), ERR_OK));
+    int fd = op.result_fd;
+    op = (struct io_op){
+        .kind = IO_WRITE, .fd = fd, .buf = (void *)(uintptr_t)text, .size = strlen(text)};
+    cr_assert(eq(int, io_call(io, &op), ERR_OK));
+    op = (struct io_op){.kind = IO_CLOSE, .fd = fd};
+    cr_assert(eq(int, io_call(io, &op), ERR_OK));
+}
+
+static void make_dir(struct sim_shard *ss, const char *path)
+{
+    struct io_op op = {.kind = IO_MKDIR, .path = path};
+    cr_assert(eq(int, io_call(&ss->s->io, &op), ERR_OK));
+}
+
+Test(data_dir, is_founded_once_and_found_again)
+{
+    struct sim_shard ss;
+    struct data_dir first;
+    struct data_dir again;
+    char why[DATA_WHY_SIZE];
+    struct disk_sim *disk = sim_disk_new();
+    sim_shard_init(&ss, disk, 1);
+    cr_assert(eq(int, open_dir(&ss, 3, why, &first), ERR_OK));
+    cr_assert(first.is_new);
+    cr_assert(eq(int, first.node_id, 3));
+    cr_assert(not(uuid_is_zero(&first.cluster_id)));
+    cr_assert(not(uuid_equal(&first.cluster_id, &first.directory_id)));
+    cr_assert(eq(str, first.path, (char *)DIR));
+    struct data_dir copy = first;
+    data_dir_close(ss.s, &first);
+    cr_assert(eq(int, open_dir(&ss, 3, why, &again), ERR_OK));
+    cr_assert(not(again.is_new));
+    cr_assert(uuid_equal(&again.cluster_id, &copy.cluster_id));
+    cr_assert(uuid_equal(&again.directory_id, &copy.directory_id));
+    data_dir_close(ss.s, &again);
+    sim_shard_done(&ss);
+    disk_sim_free(disk);
+}
+
+/* Each row: what is there before, and what the refusal must say. */
+Test(data_dir, refusals_name_the_fix)
+{
+#define IDS \
+    "\"cluster_id\": \"AAAAAAAAAAAAAAAAAAAAAQ\", \"directory_id\": \"AAAAAAAAAAAAAAAAAAAAAg\""
+    static const struct {
+        const char *name;
+        const char *format;  /* Text of format.json. */
+        const char *foreign; /* A file that is there. */
+        enum err expected;
+        const char *says;
+    } rows[] = {
+        {"all is well", "{\"version\": 1, \"node_id\": 3, " IDS "}", NULL, ERR_OK, ""},
+        {"another node",
+         "{\"version\": 1, \"node_id\": 4, " IDS "}",
+         NULL,
+         ERR_FOREIGN,
+         "belongs to node 4 of cluster AAAAAAAAAAAAAAAAAAAAAQ; start with --node-id 4 or use "
+         "another --data-dir"},
+        {"newer",
+         "{\"version\": 2, \"node_id\": 3, " IDS "}",
+         NULL,
+         ERR_NEWER_FORMAT,
+         "start the newer version again"},
+        {"no version", "{\"node_id\": 3, " IDS "}", NULL, ERR_CORRUPT, "has no version"},
+        {"no node", "{\"version\": 1, " IDS "}", NULL, ERR_CORRUPT, "restore it from a backup"},
+        {"no ids", "{\"version\": 1, \"node_id\": 3}", NULL, ERR_CORRUPT, "lacks cluster_id"},
+        {"node id out of range",
+         "{\"version\": 1, \"node_id\": -1, " IDS "}",
+         NULL,
+         ERR_CORRUPT,
+         "lacks"},
+        {"not JSON", "version 1", NULL, ERR_CORRUPT, "is not valid JSON"},
+        {"empty", "", NULL, ERR_CORRUPT, "is not valid JSON"},
+        {"not an object", "[1]", NULL, ERR_CORRUPT, "is not valid JSON"},
+        {"somebody else's", NULL, "/data/passwords.txt", ERR_FOREIGN, "use an empty one"},
+        {"format.json lost", NULL, "/data/shard-0.store", ERR_CORRUPT, "is missing though"},
+        {"a file system's own", NULL, "/data/lost+found", ERR_OK, ""},
+        {"founding was interrupted", NULL, "/data/format.json.new", ERR_OK, ""},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct sim_shard ss;
+        struct data_dir d;
+        char why[DATA_WHY_SIZE];
+        struct disk_sim *disk = sim_disk_new();
+        sim_shard_init(&ss, disk, i + 1);
+        make_dir(&ss, DIR);
+        if (rows[i].format != NULL) {
+            write_file(&ss, "/data/format.json", rows[i].format);
+        }
+        if (rows[i].foreign != NULL) {
+            write_file(&ss, rows[i].foreign, "x");
+        }
+        enum err e = open_dir(&ss, 3, why, &d);
+        cr_assert(eq(int, e, rows[i].expected), "%s: %s", rows[i].name, why);
+        cr_assert(strstr(why, rows[i].says) != NULL, "%s: %s", rows[i].name, why);
+        if (e == ERR_OK) {
+            data_dir_close(ss.s, &d);
+        }
+        cr_assert(eq(u32, disk_sim_open_count(disk), 0));
+        sim_shard_done(&ss);
+        disk_sim_free(disk);
+    }
+#undef IDS
+}
+
+Test(data_dir, a_live_process_holds_it)
+{
+    struct sim_shard ss;
+    struct data_dir d;
+    struct data_dir second;
+    char why[DATA_WHY_SIZE];
+    struct disk_sim *disk = sim_disk_new();
+    sim_shard_init(&ss, disk, 1);
+    cr_assert(eq(int, open_dir(&ss, 0, why, &d), ERR_OK));
+    cr_assert(eq(int, open_dir(&ss, 0, why, &second), ERR_LOCKED));
+    cr_assert(strstr(why, "in use by another process") != NULL);
+    data_dir_close(ss.s, &d);
+    cr_assert(eq(int, open_dir(&ss, 0, why, &d), ERR_OK), "a refusal keeps no lock");
+    data_dir_close(ss.s, &d);
+    sim_shard_done(&ss);
+    disk_sim_free(disk);
+}
+
+Test(data_dir, a_file_system_without_direct_io_is_refused)
+{
+    struct sim_shard ss;
+    struct data_dir d;
+    char why[DATA_WHY_SIZE];
+    struct disk_sim *disk = disk_sim_new(&(struct disk_sim_options){.is_direct_capable = false});
+    sim_shard_init(&ss, disk, 1);
+    cr_assert(eq(int, open_dir(&ss, 0, why, &d), ERR_UNSUPPORTED));
+    cr_assert(strstr(why, "ext4 or XFS") != NULL, "%s", why);
+    sim_shard_done(&ss);
+    disk_sim_free(disk);
+}
+
+Test(data_dir, a_missing_parent_is_named)
+{
+    struct sim_shard ss;
+    struct data_dir d;
+    char why[DATA_WHY_SIZE];
+    struct disk_sim *disk = sim_disk_new();
+    sim_shard_init(&ss, disk, 1);
+    cr_assert(eq(int, data_dir_open(ss.s, "/no/such", 0, why, &d), ERR_NOT_FOUND));
+    cr_assert(strstr(why, "create it first") != NULL, "%s", why);
+    sim_shard_done(&ss);
+    disk_sim_free(disk);
+}
+
+/* Every op of the founding fails once, and a crash follows: the next start founds it or finds it
+ * whole. */
+Test(data_dir, founding_survives_failures_and_crashes)
+{
+    for (uint32_t at = 1;; at++) {
+        struct sim_shard ss;
+        struct data_dir d;
+        char why[DATA_WHY_SIZE];
+        struct disk_sim *disk = sim_disk_new();
+        sim_shard_init(&ss, disk, at);
+        io_fault_add(&ss.io_fault,
+                     &(struct io_fault_rule){.kind = IO_FAULT_ANY,
+                                             .fd = IO_FAULT_ANY,
+                                             .at = at,
+                                             .action = IO_FAULT_FAIL,
+                                             .code = EIO});
+        enum err e = open_dir(&ss, 5, why, &d);
+        bool is_hit = ss.io_fault.injected > 0;
+        if (e == ERR_OK) {
+            data_dir_close(ss.s, &d);
+        }
+        struct disk_sim_crash how = disk_sim_crash_draw(&ss.rand);
+        disk_sim_crash(disk, &ss.rand, &how);
+        sim_shard_done(&ss);
+        sim_shard_init(&ss, disk, at + 1000);
+        cr_assert(eq(int, open_dir(&ss, 5, why, &d), ERR_OK), "at=%u: %s", at, why);
+        cr_assert(not(e == ERR_OK && d.is_new), "what was reported founded stays");
+        data_dir_close(ss.s, &d);
+        sim_shard_done(&ss);
+        disk_sim_free(disk);
+        if (!is_hit) {
+            cr_assert(gt(u32, at, 8));
+            break;
+        }
+    }
+}
+
+/* ---- stores of another number of shards ---------------------------------------------------- */
+
+enum {
+    LOGS = 20,
+};
+
+/* A machine that lives through changes of its number of shards. versions: what each log's value
+ * has to be; 0 = deleted. */
+struct machine {
+    struct disk_sim *disk;
+    uint64_t seed;
+    uint32_t values[LOGS];
+    uint32_t next_value;
+};
+
+struct shard_store {
+    struct sim_shard ss;
+    struct flusher *f;
+    struct store *st;
+    bool is_opened;
+    enum err opened;
+};
+
+static void on_failed(void *context, enum err e)
+{
+    (void)context;
+    cr_assert(eq(int, e, ERR_OK));
+}
+
+static void on_opened(void *context, enum err e, struct store *st)
+{
+    struct shard_store *x = context;
+    x->is_opened = true;
+    x->opened = e;
+    x->st = st;
+}
+
+static struct store_key key_of(int log)
+{
+    struct store_key k = {.log.partition = log, .kind = STORE_VOTE};
+    k.log.topic_id.bytes[0] = 9;
+    return k;
+}
+
+static uint16_t shard_of(int log, uint16_t shards_count)
+{
+    return (uint16_t)(log % shards_count);
+}
+
+static bool owns(void *context, const struct partition_id *log)
+{
+    struct shard_store *x = context;
+    return shard_of(log->partition, x->ss.s->shards_count) == x->ss.s->id;
+}
+
+static void boot(struct machine *m, struct shard_store *x, uint16_t id, uint16_t count)
+{
+    memset(x, 0, sizeof(*x));
+    sim_shard_init_as(&x->ss, m->disk, ++m->seed, id, count);
+    cr_assert(eq(int, flusher_new(x->ss.s, true, x, on_failed, &x->f), ERR_OK));
+}
+
+static enum err open_store(struct shard_store *x)
+{
+    struct store_open how = {.dir = DIR,
+                             .flusher = x->f,
+                             .context = x,
+                             .owns = owns,
+                             .on_opened = on_opened,
+                             .area_blocks_min = 4};
+    cr_assert(eq(int, store_open_begin(x->ss.s, &how), ERR_OK));
+    cr_assert(sim_shard_run_until(&x->ss, &x->is_opened));
+    return x->opened;
+}
+
+static void stop(struct shard_store *x)
+{
+    sim_shard_settle(&x->ss);
+    store_free(x->st);
+    sim_shard_settle(&x->ss);
+    flusher_free(x->f);
+    sim_shard_done(&x->ss);
+}
+
+/* Checks the values of this shard's logs, changes some, some are deleted. */
+static void live(struct machine *m, struct shard_store *x)
+{
+    for (int log = 0; log < LOGS; log++) {
+        if (shard_of(log, x->ss.s->shards_count) != x->ss.s->id) {
+            continue;
+        }
+        struct store_key k = key_of(log);
+        struct slice found;
+        bool is_there = store_get(x->st, &k, &found);
+        cr_assert(eq(int, is_there, m->values[log] != 0), "log=%d", log);
+        if (is_there) {
+            uint32_t value;
+            cr_assert(eq(sz, found.size, sizeof(value)));
+            memcpy(&value, found.data, sizeof(value));
+            cr_assert(eq(u32, value, m->values[log]), "log=%d", log);
+        }
+        if (rand_one_in(&x->ss.rand, 3)) {
+            m->values[log] = 0;
+            cr_assert(eq(int, store_delete_log(x->st, &k.log), ERR_OK));
+        } else if (rand_one_in(&x->ss.rand, 2)) {
+            m->values[log] = ++m->next_value;
+            struct slice value = slice_of(&m->values[log], sizeof(m->values[log]));
+            cr_assert(eq(int, store_put(x->st, &k, value), ERR_OK));
+        }
+    }
+    sim_shard_settle(&x->ss);
+}
+
+/* One life with count shards, ending early after `shards_opened` of them, with or without the
+ * removal of what the merge left; `failing_op`: the data directory's open is cut short there. */
+static void
+life(struct machine *m, uint16_t count, uint16_t shards_opened, bool drops, uint32_t failing_op)
+{
+    struct shard_store x;
+    struct data_dir d;
+    char why[DATA_WHY_SIZE];
+    boot(m, &x, 0, count);
+    if (failing_op > 0) {
+        io_fault_add(&x.ss.io_fault,
+                     &(struct io_fault_rule){.kind = IO_FAULT_ANY,
+                                             .fd = IO_FAULT_ANY,
+                                             .at = failing_op,
+                                             .action = IO_FAULT_FAIL,
+                                             .code = EIO});
+    }
+    enum err e = open_dir(&x.ss, 0, why, &d);
+    bool is_hit = x.ss.io_fault.injected > 0;
+    io_fault_clear(&x.ss.io_fault);
+    if (e != ERR_OK) {
+        cr_assert(is_hit, "%s", why);
+        stop(&x);
+    } else {
+        for (uint16_t id = 0; id < shards_opened; id++) {
+            if (id > 0) {
+                boot(m, &x, id, count);
+            }
+            cr_assert(eq(int, open_store(&x), ERR_OK));
+            live(m, &x);
+            if (drops && id + 1 == count) {
+                store_drop_stale(x.ss.s, DIR);
+            }
+            stop(&x);
+        }
+        io_unlock(&(struct io){.backend = &x.ss.io_sim.backend}, d.lock_handle);
+        free(d.path);
+    }
+    struct rand rand;
+    rand_init_seed(&rand, m->seed);
+    struct disk_sim_crash how = disk_sim_crash_draw(&rand);
+    disk_sim_crash(m->disk, &rand, &how);
+}
+
+Test(data_dir, values_follow_their_logs_through_changes_of_the_number_of_shards)
+{
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        struct machine m = {.disk = sim_disk_new(), .seed = seed * 1000};
+        struct rand rand;
+        rand_init_seed(&rand, seed);
+        for (int i = 0; i < 12; i++) {
+            uint16_t count = (uint16_t)(1 + rand_below(&rand, 4));
+            bool is_whole = rand_one_in(&rand, 2);
+            uint16_t opened = is_whole ? count : (uint16_t)(1 + rand_below(&rand, count));
+            uint32_t failing_op = rand_one_in(&rand, 3) ? 1 + (uint32_t)rand_below(&rand, 80) : 0;
+            life(&m, count, opened, rand_one_in(&rand, 2), failing_op);
+        }
+        disk_sim_free(m.disk);
+    }
+}
+
+/* Without data_dir_open a store does not guess. */
+Test(data_dir, a_store_of_another_number_of_shards_is_refused)
+{
+    struct machine m = {.disk = sim_disk_new(), .seed = 5};
+    life(&m, 2, 2, true, 0);
+    struct shard_store x;
+    boot(&m, &x, 0, 3);
+    cr_assert(eq(int, open_store(&x), ERR_FOREIGN));
+    cr_assert(strstr(x.ss.log_text, "store_foreign") != NULL);
+    flusher_free(x.f);
+    sim_shard_done(&x.ss);
+    disk_sim_free(m.disk);
+}
