@@ -80,6 +80,9 @@ static void make_data_dir(struct sim_node *n)
     struct io_op op = {.kind = IO_MKDIR, .path = "/data"};
     enum err e = io_call(&n->shards[0].s->io, &op);
     assert(e == ERR_OK || e == ERR_EXISTS);
+    op = (struct io_op){.kind = IO_FSYNC_DIR, .path = "/"};
+    e = io_call(&n->shards[0].s->io, &op);
+    assert_cmp(e, ==, ERR_OK);
 }
 
 /* What data_dir_open does beside, for another number of shards. */
