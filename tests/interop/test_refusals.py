@@ -117,7 +117,7 @@ def test_another_node():
     directory = fresh_dir("refusal_node")
     with Node(directory / "data", "--node-id", "7") as node:
         node.stop()
-    expect_refusal(refused_start(directory / "data", "--node-id", "8"), 1, "7", "8")
+    expect_refusal(refused_start(directory / "data", "--node-id", "8"), 1, "node 7", "--node-id 7")
 
 
 def edit_format(data_dir, **changes):

@@ -1,0 +1,121 @@
+#include "tests/support/fake_cluster.h"
+
+#include <string.h>
+
+#include "cluster/metadata_edit.h"
+#include "core/assert.h"
+
+void fake_cluster_init(struct cluster *c)
+{
+    *c = (struct cluster){0};
+    cluster_settings_init(&c->settings);
+    c->settings.node_id = 1;
+    c->metadata = metadata_new(&c->settings, 1, 1);
+    metadata_set_leader_epoch(c->metadata, 5);
+}
+
+void fake_cluster_done(struct cluster *c)
+{
+    assert_cmp(c->ops_count, ==, 0);
+    assert_cmp(c->cancels_count, ==, 0);
+    assert_cmp(c->requests_count, ==, 0);
+    metadata_free(c->metadata);
+}
+
+void fake_cluster_add_topic(struct cluster *c, const char *name, int32_t partitions_count)
+{
+    struct command_topic_created created = {
+        .name = slice_of_string(name),
+        .partitions_count = partitions_count,
+        .replication_factor = 1,
+    };
+    memset(created.id.bytes, name[0], sizeof(created.id.bytes));
+    const struct topic *t = NULL;
+    enum err e = metadata_add_topic(c->metadata, &created, &t);
+    assert(e == ERR_OK);
+}
+
+const struct metadata *cluster_metadata(const struct cluster *c)
+{
+    return c->metadata;
+}
+
+void cluster_partition_submit(struct cluster *c, struct partition_op *op)
+{
+    assert(op->on_done != NULL);
+    assert_cmp(c->ops_count, <, FAKE_OPS_MAX);
+    for (uint32_t i = 0; i < c->ops_count; i++) {
+        assert(c->ops[i] != op);
+    }
+    c->ops[c->ops_count++] = op;
+}
+
+void cluster_partition_cancel(struct cluster *c, struct partition_cancel *cancel)
+{
+    assert_cmp(cancel->target->kind, ==, PARTITION_WAIT);
+    assert_cmp(c->cancels_count, <, FAKE_OPS_MAX);
+    c->cancels[c->cancels_count++] = cancel;
+}
+
+void controller_submit(struct cluster *c, struct controller_request *r)
+{
+    assert_cmp(c->requests_count, <, FAKE_OPS_MAX);
+    c->requests[c->requests_count++] = r;
+}
+
+struct partition_op *fake_cluster_op(struct cluster *c, int32_t partition)
+{
+    struct partition_op *found = NULL;
+    for (uint32_t i = 0; i < c->ops_count; i++) {
+        if (c->ops[i]->id.partition == partition) {
+            assert(found == NULL);
+            found = c->ops[i];
+        }
+    }
+    assert(found != NULL);
+    return found;
+}
+
+void fake_cluster_end_op(struct cluster *c, struct partition_op *op, enum err result, int64_t high)
+{
+    uint32_t i = 0;
+    while (i < c->ops_count && c->ops[i] != op) {
+        i++;
+    }
+    assert_cmp(i, <, c->ops_count);
+    memmove(&c->ops[i], &c->ops[i + 1], (c->ops_count - i - 1) * sizeof(c->ops[0]));
+    c->ops_count--;
+    op->result = result;
+    op->offsets = (struct partition_offsets){
+        .high_watermark = high,
+        .last_stable_offset = high,
+        .log_end_offset = high,
+        .leader_epoch = 5,
+    };
+    op->on_done(op);
+}
+
+void fake_cluster_end_cancel(struct cluster *c)
+{
+    assert_cmp(c->cancels_count, >, 0);
+    struct partition_cancel *cancel = c->cancels[0];
+    c->cancels_count--;
+    memmove(&c->cancels[0], &c->cancels[1], c->cancels_count * sizeof(c->cancels[0]));
+    for (uint32_t i = 0; i < c->ops_count; i++) {
+        if (c->ops[i] == cancel->target && c->ops[i]->kind == PARTITION_WAIT) {
+            fake_cluster_end_op(c, c->ops[i], ERR_CANCELLED, c->ops[i]->in.wait.high_watermark);
+            break;
+        }
+    }
+    cancel->on_done(cancel);
+}
+
+void fake_cluster_end_request(struct cluster *c, enum err result)
+{
+    assert_cmp(c->requests_count, >, 0);
+    struct controller_request *r = c->requests[0];
+    c->requests_count--;
+    memmove(&c->requests[0], &c->requests[1], c->requests_count * sizeof(c->requests[0]));
+    r->result = result;
+    r->on_done(r);
+}

@@ -1,0 +1,441 @@
+/* Fetch: when it waits, what it grants, and that nothing of it is left behind. The test plays the
+ * partitions: each has `available` bytes in one batch after offset 0. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <string.h>
+
+#include "kafka/proto/error_codes.h"
+#include "kafka/proto/fetch.h"
+#include "storage/batch.h"
+
+#include "tests/support/kafka_rig.h"
+
+enum {
+    VERSION = 11,
+    PARTS_MAX = 40,
+    MAX_WAIT_MS = 1000,
+};
+
+struct wish {
+    int32_t parts_count;
+    int32_t min_bytes;
+    int32_t max_bytes;
+    int32_t partition_max_bytes;
+};
+
+static const struct wish plain = {
+    .parts_count = 1,
+    .min_bytes = 1,
+    .max_bytes = 1 << 20,
+    .partition_max_bytes = 1 << 20,
+};
+
+static void send_fetch(struct kafka_rig *g, const struct wish *w)
+{
+    struct fetch_request_partition parts[PARTS_MAX];
+    for (int32_t i = 0; i < w->parts_count; i++) {
+        fetch_request_partition_init(&parts[i]);
+        parts[i].partition = i;
+        parts[i].partition_max_bytes = w->partition_max_bytes;
+    }
+    struct fetch_request_topic t;
+    fetch_request_topic_init(&t);
+    t.topic = slice_of_string("topic");
+    t.partitions = parts;
+    t.partitions_count = (size_t)w->parts_count;
+    struct fetch_request in;
+    fetch_request_init(&in);
+    in.max_wait_ms = MAX_WAIT_MS;
+    in.min_bytes = w->min_bytes;
+    in.max_bytes = w->max_bytes;
+    in.topics = &t;
+    in.topics_count = 1;
+    kafka_rig_send(g, &FETCH_API, VERSION, &in);
+}
+
+static void setup(struct kafka_rig *g)
+{
+    kafka_rig_init(g);
+    fake_cluster_add_topic(&g->cluster, "topic", PARTS_MAX);
+}
+
+static struct partition_op *
+expect_op(struct kafka_rig *g, int32_t partition, enum partition_op_kind kind)
+{
+    struct partition_op *op = fake_cluster_op(&g->cluster, partition);
+    cr_assert(eq(int, op->kind, kind));
+    return op;
+}
+
+static void end_peek(struct kafka_rig *g, int32_t partition, size_t readable_size)
+{
+    struct partition_op *op = expect_op(g, partition, PARTITION_PEEK);
+    op->out.fetch.size = readable_size;
+    fake_cluster_end_op(&g->cluster, op, ERR_OK, readable_size > 0 ? 1 : 0);
+}
+
+static void end_wait(struct kafka_rig *g, int32_t partition)
+{
+    fake_cluster_end_op(&g->cluster, expect_op(g, partition, PARTITION_WAIT), ERR_OK, 1);
+}
+
+/* The read gets size bytes, each of the partition's number, or learns what it needs. */
+static void end_read(struct kafka_rig *g, int32_t partition, size_t size)
+{
+    struct partition_op *op = expect_op(g, partition, PARTITION_READ);
+    if (size > op->in.fetch.dst_size) {
+        op->out.fetch.size_needed = size;
+        fake_cluster_end_op(&g->cluster, op, ERR_TOO_LARGE, 1);
+        return;
+    }
+    memset(op->in.fetch.dst, partition, size);
+    op->out.fetch.size = size;
+    fake_cluster_end_op(&g->cluster, op, ERR_OK, 1);
+}
+
+static const struct fetch_response *answer(struct kafka_rig *g)
+{
+    return kafka_rig_answer(g, &FETCH_API, VERSION);
+}
+
+static void expect_records(const struct fetch_response *out, int32_t partition, size_t size)
+{
+    const struct fetch_response_partition *p = &out->responses[0].partitions[partition];
+    cr_assert(eq(int, p->error_code, KAFKA_NONE));
+    cr_assert(eq(i32, p->partition_index, partition));
+    cr_assert(eq(sz, p->records.size, size), "partition %d", partition);
+    for (size_t i = 0; i < size; i++) {
+        cr_assert(eq(u8, p->records.data[i], (uint8_t)partition));
+    }
+}
+
+static void end_cancels(struct kafka_rig *g)
+{
+    while (g->cluster.cancels_count > 0) {
+        fake_cluster_end_cancel(&g->cluster);
+        kafka_rig_run(g);
+    }
+}
+
+Test(fetch, data_there_is_answered_at_once)
+{
+    struct kafka_rig g;
+    setup(&g);
+    send_fetch(&g, &plain);
+    end_peek(&g, 0, 500);
+    end_read(&g, 0, 500);
+    expect_records(answer(&g), 0, 500);
+    kafka_rig_done(&g);
+}
+
+Test(fetch, waits_for_the_first_commit)
+{
+    struct kafka_rig g;
+    setup(&g);
+    struct wish w = plain;
+    w.parts_count = 2;
+    send_fetch(&g, &w);
+    end_peek(&g, 0, 0);
+    end_peek(&g, 1, 0);
+    kafka_rig_advance(&g, 100 * 1000);
+    cr_assert(eq(ptr, (void *)answer(&g), NULL));
+    end_wait(&g, 1);
+    end_peek(&g, 1, 300); /* Only the one that moved is asked again. */
+    cr_assert(eq(u32, g.cluster.cancels_count, 1));
+    end_cancels(&g);
+    end_read(&g, 1, 300);
+    const struct fetch_response *out = answer(&g);
+    expect_records(out, 0, 0);
+    expect_records(out, 1, 300);
+    kafka_rig_done(&g);
+}
+
+Test(fetch, too_little_is_waited_on)
+{
+    struct kafka_rig g;
+    setup(&g);
+    struct wish w = plain;
+    w.min_bytes = 1000;
+    send_fetch(&g, &w);
+    end_peek(&g, 0, 300);
+    end_wait(&g, 0);
+    end_peek(&g, 0, 600);
+    cr_assert(eq(ptr, (void *)answer(&g), NULL));
+    end_wait(&g, 0);
+    end_peek(&g, 0, 1200);
+    end_read(&g, 0, 1200);
+    expect_records(answer(&g), 0, 1200);
+    kafka_rig_done(&g);
+}
+
+Test(fetch, max_wait_ends_it_with_what_there_is)
+{
+    struct kafka_rig g;
+    setup(&g);
+    struct wish w = plain;
+    w.min_bytes = 1000;
+    w.parts_count = 2;
+    send_fetch(&g, &w);
+    end_peek(&g, 0, 300);
+    end_peek(&g, 1, 0);
+    kafka_rig_advance(&g, MAX_WAIT_MS * 1000 + 1);
+    end_cancels(&g);
+    end_read(&g, 0, 300);
+    const struct fetch_response *out = answer(&g);
+    expect_records(out, 0, 300);
+    expect_records(out, 1, 0);
+    kafka_rig_done(&g);
+}
+
+/* A wait that ends while it is being cancelled: the partition is looked at once more. */
+Test(fetch, commit_and_timeout_may_cross)
+{
+    struct kafka_rig g;
+    setup(&g);
+    send_fetch(&g, &plain);
+    end_peek(&g, 0, 0);
+    kafka_rig_advance(&g, MAX_WAIT_MS * 1000 + 1);
+    cr_assert(eq(u32, g.cluster.cancels_count, 1));
+    end_wait(&g, 0);
+    end_cancels(&g);
+    end_peek(&g, 0, 100);
+    end_read(&g, 0, 100);
+    expect_records(answer(&g), 0, 100);
+    kafka_rig_done(&g);
+}
+
+/* Limits are granted in the order of the request. */
+Test(fetch, grants_follow_the_requests_order)
+{
+    struct kafka_rig g;
+    setup(&g);
+    const struct wish w = {
+        .parts_count = 3, .min_bytes = 1, .max_bytes = 700, .partition_max_bytes = 500};
+    send_fetch(&g, &w);
+    for (int32_t i = 2; i >= 0; i--) {
+        end_peek(&g, i, 1000);
+    }
+    cr_assert(eq(sz, expect_op(&g, 0, PARTITION_READ)->in.fetch.dst_size, 500));
+    cr_assert(eq(sz, expect_op(&g, 1, PARTITION_READ)->in.fetch.dst_size, 200));
+    cr_assert(eq(u32, g.cluster.ops_count, 2), "nothing is left for the third");
+    end_read(&g, 1, 150);
+    end_read(&g, 0, 450);
+    const struct fetch_response *out = answer(&g);
+    expect_records(out, 0, 450);
+    expect_records(out, 1, 150);
+    expect_records(out, 2, 0);
+    kafka_rig_done(&g);
+}
+
+/* The first partition with data gets its first batch whole, however little was asked for; the
+ * others get nothing that does not fit. */
+Test(fetch, the_first_batch_always_fits)
+{
+    struct kafka_rig g;
+    setup(&g);
+    const struct wish w = {
+        .parts_count = 3, .min_bytes = 1, .max_bytes = 300, .partition_max_bytes = 150};
+    send_fetch(&g, &w);
+    end_peek(&g, 0, 0);
+    end_peek(&g, 1, 5000);
+    end_peek(&g, 2, 5000);
+    end_read(&g, 1, 5000);
+    end_read(&g, 2, 5000);
+    cr_assert(eq(sz, expect_op(&g, 1, PARTITION_READ)->in.fetch.dst_size, 5000));
+    end_read(&g, 1, 5000);
+    const struct fetch_response *out = answer(&g);
+    expect_records(out, 1, 5000);
+    expect_records(out, 2, 0);
+    kafka_rig_done(&g);
+}
+
+/* More large reads than an answer has pieces: the rest is copied in small parts, and nobody is left
+ * out. */
+Test(fetch, many_large_partitions_share_one_answer)
+{
+    struct kafka_rig g;
+    setup(&g);
+    struct wish w = plain;
+    w.parts_count = PARTS_MAX;
+    w.partition_max_bytes = 20000;
+    send_fetch(&g, &w);
+    for (int32_t i = 0; i < PARTS_MAX; i++) {
+        end_peek(&g, i, 20000);
+    }
+    size_t sizes[PARTS_MAX];
+    for (int32_t i = 0; i < PARTS_MAX; i++) {
+        sizes[i] = expect_op(&g, i, PARTITION_READ)->in.fetch.dst_size;
+        cr_assert(ge(sz, sizes[i], 16000), "partition %d: %zu", i, sizes[i]);
+        end_read(&g, i, sizes[i]);
+    }
+    const struct fetch_response *out = answer(&g);
+    for (int32_t i = 0; i < PARTS_MAX; i++) {
+        expect_records(out, i, sizes[i]);
+    }
+    kafka_rig_done(&g);
+}
+
+Test(fetch, an_error_ends_the_wait_of_all)
+{
+    struct kafka_rig g;
+    setup(&g);
+    struct wish w = plain;
+    w.parts_count = 2;
+    send_fetch(&g, &w);
+    end_peek(&g, 0, 0);
+    end_peek(&g, 1, 0);
+    /* The topic is deleted. */
+    fake_cluster_end_op(&g.cluster, expect_op(&g, 1, PARTITION_WAIT), ERR_NOT_FOUND, 0);
+    end_cancels(&g);
+    const struct fetch_response *out = answer(&g);
+    const struct fetch_response_partition *p = &out->responses[0].partitions[1];
+    cr_assert(eq(int, p->error_code, KAFKA_UNKNOWN_TOPIC_OR_PARTITION));
+    cr_assert(eq(i64, p->high_watermark, -1));
+    cr_assert(not(slice_is_null(p->records)));
+    kafka_rig_done(&g);
+}
+
+/* The Java consumer gives up on codes it does not expect from a fetch. */
+Test(fetch, errors_are_those_that_consumers_know)
+{
+    static const struct {
+        enum err result;
+        enum kafka_error code;
+    } rows[] = {
+        {ERR_OUT_OF_RANGE, KAFKA_OFFSET_OUT_OF_RANGE},
+        {ERR_LEADER_EPOCH_FENCED, KAFKA_FENCED_LEADER_EPOCH},
+        {ERR_LEADER_EPOCH_UNKNOWN, KAFKA_UNKNOWN_LEADER_EPOCH},
+        {ERR_FAILED, KAFKA_KAFKA_STORAGE_ERROR},
+        {ERR_CORRUPT, KAFKA_CORRUPT_MESSAGE},
+        {ERR_CANCELLED, KAFKA_NOT_LEADER_OR_FOLLOWER},
+        {ERR_BUSY, KAFKA_NOT_LEADER_OR_FOLLOWER},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct kafka_rig g;
+        setup(&g);
+        send_fetch(&g, &plain);
+        fake_cluster_end_op(&g.cluster, expect_op(&g, 0, PARTITION_PEEK), rows[i].result, 0);
+        const struct fetch_response *out = answer(&g);
+        cr_assert(eq(int, out->responses[0].partitions[0].error_code, rows[i].code));
+        kafka_rig_done(&g);
+    }
+}
+
+/* With no memory left the answer waits for some, as for data, and not longer than for data. */
+Test(fetch, waits_for_memory)
+{
+    for (int is_late = 0; is_late <= 1; is_late++) {
+        struct kafka_rig g;
+        setup(&g);
+        send_fetch(&g, &plain);
+        struct buf *hog[64];
+        size_t hog_count = 0;
+        for (size_t size = RIG_MEMORY_SIZE; size >= BUF_SIZE_MIN; size /= 2) {
+            struct buf *b = NULL;
+            while (hog_count < 64 && (b = buf_alloc(g.ts.shard.bufs, size, BUF_CLIENT)) != NULL) {
+                hog[hog_count++] = b;
+            }
+        }
+        end_peek(&g, 0, 500);
+        cr_assert(eq(u32, g.cluster.ops_count, 0), "nothing to read into");
+        cr_assert(eq(ptr, (void *)answer(&g), NULL));
+        if (is_late) {
+            kafka_rig_advance(&g, MAX_WAIT_MS * 1000 + 1);
+            expect_records(answer(&g), 0, 0);
+        }
+        for (size_t i = 0; i < hog_count; i++) {
+            buf_unref(hog[i]);
+        }
+        kafka_rig_run(&g);
+        if (!is_late) {
+            end_read(&g, 0, 500);
+            expect_records(answer(&g), 0, 500);
+        }
+        kafka_rig_done(&g);
+    }
+}
+
+/* With little memory grants shrink instead. */
+Test(fetch, grants_shrink_with_the_memory)
+{
+    struct kafka_rig g;
+    setup(&g);
+    struct wish w = plain;
+    w.partition_max_bytes = 1 << 20;
+    send_fetch(&g, &w);
+    struct buf *hog[4096];
+    size_t hog_count = 0;
+    struct buf *b = NULL;
+    while ((b = buf_alloc(g.ts.shard.bufs, BUF_SIZE_MIN, BUF_CLIENT)) != NULL) {
+        hog[hog_count++] = b;
+    }
+    buf_unref(hog[--hog_count]);
+    end_peek(&g, 0, 1 << 20);
+    cr_assert(eq(sz, expect_op(&g, 0, PARTITION_READ)->in.fetch.dst_size, BUF_SIZE_MIN));
+    end_read(&g, 0, 4000);
+    expect_records(answer(&g), 0, 4000);
+    while (hog_count > 0) {
+        buf_unref(hog[--hog_count]);
+    }
+    kafka_rig_done(&g);
+}
+
+/* The client goes, or the broker stops, whatever the fetch waits for. */
+Test(fetch, may_be_ended_at_any_point)
+{
+    for (int is_stop = 0; is_stop <= 1; is_stop++) {
+        for (int steps = 0; steps <= 3; steps++) {
+            struct kafka_rig g;
+            setup(&g);
+            struct wish w = plain;
+            w.parts_count = 2;
+            w.min_bytes = 100;
+            send_fetch(&g, &w);
+            if (steps >= 1) {
+                end_peek(&g, 0, 0);
+                end_peek(&g, 1, 0);
+            }
+            if (steps >= 2) {
+                end_wait(&g, 0);
+            }
+            if (steps >= 3) {
+                end_peek(&g, 0, 50);
+            }
+            if (is_stop) {
+                dispatch_stop(g.dispatch);
+            } else {
+                fake_peer_close(g.peer, ERR_CLOSED);
+            }
+            kafka_rig_run(&g);
+            /* What is in flight ends, one way or the other. */
+            for (int rounds = 0; rounds < 10; rounds++) {
+                end_cancels(&g);
+                if (g.cluster.ops_count > 0) {
+                    struct partition_op *op = g.cluster.ops[0];
+                    op->out.fetch.size = 0;
+                    fake_cluster_end_op(&g.cluster, op, ERR_OK, 0);
+                    kafka_rig_run(&g);
+                }
+            }
+            if (is_stop) {
+                cr_assert(ne(ptr, (void *)answer(&g), NULL), "steps=%d", steps);
+            }
+            kafka_rig_done(&g);
+        }
+    }
+}
+
+Test(fetch, sessions_are_refused)
+{
+    struct kafka_rig g;
+    setup(&g);
+    struct fetch_request in;
+    fetch_request_init(&in);
+    in.session_id = 77;
+    in.session_epoch = 1;
+    kafka_rig_send(&g, &FETCH_API, VERSION, &in);
+    const struct fetch_response *out = answer(&g);
+    cr_assert(eq(int, out->error_code, KAFKA_FETCH_SESSION_ID_NOT_FOUND));
+    cr_assert(eq(i32, out->session_id, 0));
+    kafka_rig_done(&g);
+}

@@ -1,0 +1,272 @@
+/* Dispatch and the handlers without a file of their own here. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <string.h>
+
+#include "kafka/api_table.h"
+#include "kafka/proto/api_versions.h"
+#include "kafka/proto/create_topics.h"
+#include "kafka/proto/delete_topics.h"
+#include "kafka/proto/error_codes.h"
+#include "kafka/proto/init_producer_id.h"
+#include "kafka/proto/list_offsets.h"
+#include "kafka/proto/metadata.h"
+
+#include "tests/support/kafka_rig.h"
+
+/* The table promises nothing that the codec cannot do, and nothing unstable. */
+Test(dispatch, the_table_fits_the_codec)
+{
+    for (size_t i = 0; i < API_COUNT; i++) {
+        const struct api *api = &API_TABLE[i];
+        cr_assert(eq(i16, api->key, api->schema->key));
+        cr_assert(ge(i16, api->served_min, api->schema->version_min));
+        cr_assert(le(i16, api->max, api->schema->version_stable_max));
+        cr_assert(le(i16, api->listed_min, api->served_min));
+        cr_assert(eq(ptr, (void *)api_find(api->key), (void *)api));
+    }
+    cr_assert(eq(ptr, (void *)api_find(32000), NULL));
+}
+
+Test(dispatch, bytes_that_are_no_request_close)
+{
+    static const struct {
+        const char *what;
+        uint8_t bytes[20];
+        size_t size;
+    } rows[] = {
+        {"shorter than a header", {0, 0, 0, 4, 0, 3, 0, 1}, 8},
+        {"unknown key", {0, 0, 0, 10, 0, 99, 0, 0, 0, 0, 0, 1, 0xff, 0xff}, 14},
+        {"unknown version", {0, 0, 0, 10, 0, 3, 0, 99, 0, 0, 0, 1, 0xff, 0xff}, 14},
+        {"client id beyond the frame", {0, 0, 0, 10, 0, 3, 0, 1, 0, 0, 0, 1, 0, 9}, 14},
+        {"no body", {0, 0, 0, 10, 0, 3, 0, 1, 0, 0, 0, 1, 0xff, 0xff}, 14},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct kafka_rig g;
+        kafka_rig_init(&g);
+        fake_peer_send(g.peer, rows[i].bytes, rows[i].size);
+        kafka_rig_run(&g);
+        cr_assert(fake_peer_is_closed(g.peer), "%s", rows[i].what);
+        cr_assert(eq(sz, fake_peer_received(g.peer).size, 0));
+        kafka_rig_done(&g);
+    }
+}
+
+/* Every prefix of a good request, as a frame of its own length, closes the connection or, where it
+ * happens to be complete, is answered; nothing is left behind either way. */
+Test(dispatch, every_truncation_ends_well)
+{
+    static const uint8_t good[] = {0, 3, 0, 1, 0, 0, 0, 7, 0, 1, 'c', 0, 0, 0, 1, 0, 2, 't', 't'};
+    for (size_t cut = 0; cut <= sizeof(good); cut++) {
+        struct kafka_rig g;
+        kafka_rig_init(&g);
+        g.settings.is_auto_create = false;
+        uint8_t frame[4 + sizeof(good)] = {0, 0, 0, (uint8_t)cut};
+        memcpy(frame + 4, good, cut);
+        fake_peer_send(g.peer, frame, 4 + cut);
+        kafka_rig_run(&g);
+        cr_assert(eq(int, fake_peer_is_closed(g.peer), cut < sizeof(good)), "cut=%zu", cut);
+        kafka_rig_done(&g);
+    }
+}
+
+/* KIP-511: a version from the future is answered in version 0. */
+Test(dispatch, api_versions_of_the_future)
+{
+    struct kafka_rig g;
+    kafka_rig_init(&g);
+    static const uint8_t frame[] = {0, 0, 0, 11, 0, 18, 0, 99, 0, 0, 0, 1, 0xff, 0xff, 7};
+    fake_peer_send(g.peer, frame, sizeof(frame));
+    const struct api_versions_response *out = kafka_rig_answer(&g, &API_VERSIONS_API, 0);
+    cr_assert(eq(int, out->error_code, KAFKA_UNSUPPORTED_VERSION));
+    cr_assert(eq(sz, out->api_keys_count, 1));
+    cr_assert(eq(i16, out->api_keys[0].api_key, 18));
+    cr_assert(eq(i16, out->api_keys[0].max_version, 4));
+    kafka_rig_done(&g);
+}
+
+static void ask_metadata(struct kafka_rig *g, const char *name)
+{
+    struct metadata_request_topic t;
+    metadata_request_topic_init(&t);
+    t.name = slice_of_string(name);
+    struct metadata_request in;
+    metadata_request_init(&in);
+    in.topics = &t;
+    in.topics_count = 1;
+    kafka_rig_send(g, &METADATA_API, 8, &in);
+}
+
+/* The answer waits for the topic it creates. */
+Test(metadata_request, creates_and_waits)
+{
+    struct kafka_rig g;
+    kafka_rig_init(&g);
+    ask_metadata(&g, "fresh");
+    cr_assert(eq(u32, g.cluster.requests_count, 1));
+    const struct controller_request *c = g.cluster.requests[0];
+    cr_assert(eq(i32, c->in.create_topic.partitions_count, -1));
+    cr_assert(slice_equal_string(c->in.create_topic.name, "fresh"));
+    cr_assert(eq(ptr, (void *)kafka_rig_answer(&g, &METADATA_API, 8), NULL));
+
+    fake_cluster_add_topic(&g.cluster, "fresh", 3);
+    fake_cluster_end_request(&g.cluster, ERR_OK);
+    const struct metadata_response *out = kafka_rig_answer(&g, &METADATA_API, 8);
+    cr_assert(eq(sz, out->topics_count, 1));
+    cr_assert(eq(sz, out->topics[0].partitions_count, 3));
+    cr_assert(eq(i32, out->topics[0].partitions[2].leader_epoch, 5));
+    cr_assert(slice_equal_string(out->brokers[0].host, "broker.example"));
+    cr_assert(eq(i32, out->brokers[0].port, 1234));
+    kafka_rig_done(&g);
+}
+
+Test(metadata_request, failed_creations_are_told_apart)
+{
+    static const struct {
+        enum err result;
+        enum kafka_error code;
+    } rows[] = {
+        {ERR_TOPIC_NAME_INVALID, KAFKA_INVALID_TOPIC_EXCEPTION},
+        {ERR_NO_SPACE, KAFKA_UNKNOWN_TOPIC_OR_PARTITION},
+        {ERR_CANCELLED, KAFKA_UNKNOWN_TOPIC_OR_PARTITION},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct kafka_rig g;
+        kafka_rig_init(&g);
+        ask_metadata(&g, "fresh");
+        fake_cluster_end_request(&g.cluster, rows[i].result);
+        const struct metadata_response *out = kafka_rig_answer(&g, &METADATA_API, 8);
+        cr_assert(eq(int, out->topics[0].error_code, rows[i].code));
+        kafka_rig_done(&g);
+    }
+}
+
+Test(metadata_request, creates_nothing_where_it_may_not)
+{
+    struct kafka_rig g;
+    kafka_rig_init(&g);
+    g.settings.is_auto_create = false;
+    ask_metadata(&g, "fresh");
+    cr_assert(eq(u32, g.cluster.requests_count, 0));
+    const struct metadata_response *out = kafka_rig_answer(&g, &METADATA_API, 8);
+    cr_assert(eq(int, out->topics[0].error_code, KAFKA_UNKNOWN_TOPIC_OR_PARTITION));
+    kafka_rig_done(&g);
+}
+
+Test(init_producer_id, passes_the_id_on)
+{
+    struct kafka_rig g;
+    kafka_rig_init(&g);
+    struct init_producer_id_request in;
+    init_producer_id_request_init(&in);
+    in.transactional_id = (struct slice){0};
+    kafka_rig_send(&g, &INIT_PRODUCER_ID_API, 4, &in);
+    g.cluster.requests[0]->out.allocate_producer_id.producer_id = 4711;
+    fake_cluster_end_request(&g.cluster, ERR_OK);
+    const struct init_producer_id_response *out = kafka_rig_answer(&g, &INIT_PRODUCER_ID_API, 4);
+    cr_assert(eq(i64, out->producer_id, 4711));
+    cr_assert(eq(i16, out->producer_epoch, 0));
+
+    kafka_rig_send(&g, &INIT_PRODUCER_ID_API, 4, &in);
+    fake_cluster_end_request(&g.cluster, ERR_BUSY);
+    out = kafka_rig_answer(&g, &INIT_PRODUCER_ID_API, 4);
+    cr_assert(kafka_error_is_retriable(out->error_code));
+    cr_assert(eq(i64, out->producer_id, -1));
+    kafka_rig_done(&g);
+}
+
+/* One answer per topic, and the message of whoever refused. */
+Test(create_topics, each_topic_has_its_result)
+{
+    struct kafka_rig g;
+    kafka_rig_init(&g);
+    struct create_topics_request_topic topics[2];
+    for (size_t i = 0; i < 2; i++) {
+        create_topics_request_topic_init(&topics[i]);
+        topics[i].name = slice_of_string(i == 0 ? "good" : "bad");
+        topics[i].num_partitions = 4;
+        topics[i].replication_factor = 1;
+    }
+    struct create_topics_request in;
+    create_topics_request_init(&in);
+    in.topics = topics;
+    in.topics_count = 2;
+    kafka_rig_send(&g, &CREATE_TOPICS_API, 7, &in);
+    cr_assert(eq(u32, g.cluster.requests_count, 2));
+    g.cluster.requests[0]->out.create_topic.partitions_count = 4;
+    g.cluster.requests[0]->out.create_topic.replication_factor = 1;
+    fake_cluster_end_request(&g.cluster, ERR_OK);
+    strcpy(g.cluster.requests[0]->message, "Say why.");
+    fake_cluster_end_request(&g.cluster, ERR_CONFIG_INVALID);
+
+    const struct create_topics_response *out = kafka_rig_answer(&g, &CREATE_TOPICS_API, 7);
+    cr_assert(eq(sz, out->topics_count, 2));
+    cr_assert(eq(int, out->topics[0].error_code, KAFKA_NONE));
+    cr_assert(eq(i32, out->topics[0].num_partitions, 4));
+    cr_assert(gt(sz, out->topics[0].configs_count, 20));
+    cr_assert(eq(int, out->topics[1].error_code, KAFKA_INVALID_CONFIG));
+    cr_assert(slice_equal_string(out->topics[1].error_message, "Say why."));
+    kafka_rig_done(&g);
+}
+
+Test(delete_topics, may_be_switched_off)
+{
+    for (int16_t version = 1; version <= 6; version++) {
+        struct kafka_rig g;
+        kafka_rig_init(&g);
+        g.settings.is_delete_enabled = false;
+        struct slice name = slice_of_string("topic");
+        struct delete_topics_request_topic topic;
+        delete_topics_request_topic_init(&topic);
+        topic.name = name;
+        struct delete_topics_request in;
+        delete_topics_request_init(&in);
+        if (version >= 6) {
+            in.topics = &topic;
+            in.topics_count = 1;
+        } else {
+            in.topic_names = &name;
+            in.topic_names_count = 1;
+        }
+        kafka_rig_send(&g, &DELETE_TOPICS_API, version, &in);
+        cr_assert(eq(u32, g.cluster.requests_count, 0));
+        const struct delete_topics_response *out =
+            kafka_rig_answer(&g, &DELETE_TOPICS_API, version);
+        cr_assert(eq(int,
+                     out->responses[0].error_code,
+                     version >= 3 ? KAFKA_TOPIC_DELETION_DISABLED : KAFKA_INVALID_REQUEST));
+        kafka_rig_done(&g);
+    }
+}
+
+/* KIP-79: a record at or beyond what the reader may see is not there. */
+Test(list_offsets, hides_what_is_not_committed)
+{
+    struct kafka_rig g;
+    kafka_rig_init(&g);
+    fake_cluster_add_topic(&g.cluster, "topic", 1);
+    struct list_offsets_request_partition p = {.current_leader_epoch = -1, .timestamp = 1000};
+    struct list_offsets_request_topic t = {
+        .name = slice_of_string("topic"), .partitions = &p, .partitions_count = 1};
+    struct list_offsets_request in;
+    list_offsets_request_init(&in);
+    in.replica_id = -1;
+    in.topics = &t;
+    in.topics_count = 1;
+    for (int64_t offset = 9; offset <= 11; offset++) {
+        kafka_rig_send(&g, &LIST_OFFSETS_API, 5, &in);
+        struct partition_op *op = fake_cluster_op(&g.cluster, 0);
+        cr_assert(eq(int, op->kind, PARTITION_FIND_TIME));
+        op->out.find_time.offset = offset;
+        op->out.find_time.timestamp = 1001;
+        op->out.find_time.leader_epoch = 2;
+        fake_cluster_end_op(&g.cluster, op, ERR_OK, 10);
+        const struct list_offsets_response *out = kafka_rig_answer(&g, &LIST_OFFSETS_API, 5);
+        const struct list_offsets_response_partition *found = &out->topics[0].partitions[0];
+        cr_assert(eq(int, found->error_code, KAFKA_NONE));
+        cr_assert(eq(i64, found->offset, offset < 10 ? offset : -1));
+        cr_assert(eq(i64, found->timestamp, offset < 10 ? 1001 : -1));
+        cr_assert(eq(i32, found->leader_epoch, offset < 10 ? 2 : -1));
+    }
+    kafka_rig_done(&g);
+}
