@@ -54,6 +54,15 @@ struct store_key log_store_key(const struct log *l, enum store_kind kind, uint64
     return (struct store_key){.log = l->id, .kind = (uint32_t)kind, .sub = sub};
 }
 
+enum err log_store_wait(struct log *l, struct store_wait *w)
+{
+    if (flusher_is_failed(l->env.flusher)) {
+        return ERR_FAILED;
+    }
+    store_wait_durable(l->env.store, w);
+    return ERR_OK;
+}
+
 /* ---- segments ---- */
 
 struct log_segment *log_segment_new(struct log *l, const struct segment_base *base, uint64_t salt)

@@ -129,7 +129,10 @@ static void wait_store(struct log_cut_exec *x, enum log_cut_state next)
 {
     x->state = next;
     x->store_wait.on_durable = on_store_durable;
-    store_wait_durable(x->log->env.store, &x->store_wait);
+    enum err e = log_store_wait(x->log, &x->store_wait);
+    if (e != ERR_OK) {
+        finish(x, e);
+    }
 }
 
 static void put_intent(struct log_cut_exec *x)

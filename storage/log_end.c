@@ -93,7 +93,8 @@ static void wait_store(struct log_end_task *t)
 {
     t->state = END_WAIT_STORE;
     t->store_wait.on_durable = on_store_durable;
-    store_wait_durable(t->log->env.store, &t->store_wait);
+    enum err e = log_store_wait(t->log, &t->store_wait);
+    assert(e == ERR_OK); /* Looked at before anything was put. */
 }
 
 static void next_file(struct log_end_task *t)
@@ -198,6 +199,7 @@ static void check_quiet(struct log_end_task *t)
         return;
     }
     free_pages(l);
+    timer_cancel(&log_shard(l)->timers, &l->retry);
     flusher_withdraw(l->env.flusher, &l->client);
     bool is_store_dead = flusher_is_failed(l->env.flusher);
     if (is_store_dead) {
@@ -277,7 +279,6 @@ static struct log_end_task *begin(struct log *l, enum log_state state, void *con
     t->context = context;
     l->state = state;
     l->end = t;
-    timer_cancel(&log_shard(l)->timers, &l->retry);
     list_remove(&l->quiet_link);
     log_poke(l);
     return t;

@@ -253,6 +253,8 @@ enum err log_segment_add_jump(struct log_segment *seg, const struct segment_jump
 void log_segment_scan(const struct log_segment *seg, struct segment_scan *ret_scan);
 /* Puts the manifest record. */
 enum err log_segment_put(struct log_segment *seg, uint64_t filled_to);
+/* store_wait_durable, or ERR_FAILED when nothing can become durable any more. */
+enum err log_store_wait(struct log *l, struct store_wait *w);
 struct store_key log_store_key(const struct log *l, enum store_kind kind, uint64_t sub);
 
 /* log_recover.c, log_cut.c, log_end.c */

@@ -225,14 +225,16 @@ static void born(struct log_birth *b)
 
 static void put_manifest(struct log_birth *b)
 {
+    b->wait.on_durable = on_manifest_durable;
     enum err e = log_segment_put(b->seg, b->zeros_end);
+    if (e == ERR_OK) {
+        e = log_store_wait(b->log, &b->wait);
+    }
     if (e != ERR_OK) {
         failed(b, e);
-        return;
+    } else {
+        b->state = BIRTH_WAIT_MANIFEST;
     }
-    b->state = BIRTH_WAIT_MANIFEST;
-    b->wait.on_durable = on_manifest_durable;
-    store_wait_durable(b->log->env.store, &b->wait);
 }
 
 static void begin(struct log_birth *b)

@@ -92,6 +92,20 @@ static void finish(struct log_fill *fl, enum err e)
     log_poke(l);
 }
 
+static void put_manifest(struct log_fill *fl)
+{
+    fl->wait.on_durable = on_manifest_durable;
+    enum err e = log_segment_put(fl->seg, fl->end_pos);
+    if (e == ERR_OK) {
+        e = log_store_wait(fl->seg->log, &fl->wait);
+    }
+    if (e != ERR_OK) {
+        finish(fl, e);
+    } else {
+        fl->state = FILL_WAIT_MANIFEST;
+    }
+}
+
 static void fill_run(struct log_fill *fl)
 {
     if (fl->state != FILL_WAIT_MANIFEST && fl->op.result != ERR_OK) {
@@ -108,17 +122,9 @@ static void fill_run(struct log_fill *fl)
             submit(fl, FILL_WAIT_FSYNC);
         }
         break;
-    case FILL_WAIT_FSYNC: {
-        enum err e = log_segment_put(fl->seg, fl->end_pos);
-        if (e != ERR_OK) {
-            finish(fl, e);
-            break;
-        }
-        fl->state = FILL_WAIT_MANIFEST;
-        fl->wait.on_durable = on_manifest_durable;
-        store_wait_durable(fl->seg->log->env.store, &fl->wait);
+    case FILL_WAIT_FSYNC:
+        put_manifest(fl);
         break;
-    }
     case FILL_WAIT_MANIFEST:
         finish(fl, ERR_OK);
         break;
@@ -194,13 +200,17 @@ void log_fill_check(struct log *l)
         return;
     }
     adapt_step(l);
+    uint64_t end_pos = wanted_end(seg);
+    if (end_pos == seg->filled_to) {
+        return; /* After a pause the step has shrunk, and what is filled is enough for it. */
+    }
     struct log_fill *fl = calloc(1, sizeof(*fl));
     if (fl == NULL) {
         panic("no memory for a fill task");
     }
     fl->seg = seg;
     fl->zeroed_to = seg->filled_to;
-    fl->end_pos = wanted_end(seg);
+    fl->end_pos = end_pos;
     fl->state = FILL_WAIT_ZEROS;
     l->fill = fl;
     segment_file_use(seg);

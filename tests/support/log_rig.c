@@ -225,7 +225,11 @@ void log_rig_stop(struct log_rig *rig)
     }
     log_shared_free(rig->shared);
     rig->shared = NULL;
-    sim_shard_settle(&rig->ss);
+    if (!flusher_is_failed(rig->flusher)) {
+        sim_shard_settle(&rig->ss);
+    }
+    while (rig->ss.s->io.in_flight_count > 0 && sim_shard_step(&rig->ss)) {
+    }
     store_free(rig->store);
     sim_shard_settle(&rig->ss);
     flusher_free(rig->flusher);

@@ -8,6 +8,7 @@
 #include "storage/log.h"
 #include "storage/log_shared.h"
 #include "storage/store.h"
+
 #include "tests/support/sim_shard.h"
 
 struct rig_entry {

@@ -1,12 +1,11 @@
 /* Entry headers: what is sealed is accepted, and any changed byte of what a checksum covers is
  * found, by the check that is meant to find it. */
-#include "storage/entry.h"
-
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <string.h>
 
 #include "storage/batch.h"
+#include "storage/entry.h"
 
 enum {
     SIZE_MAX_USED = 4096,

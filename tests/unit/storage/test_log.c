@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "storage/batch.h"
+
 #include "tests/support/log_rig.h"
 
 static struct log_rig *rig_open(uint64_t seed)
@@ -153,10 +154,10 @@ Test(log, reads_have_bounds)
         int batches;
     } rows[] = {
         {0, 40, 64 << 10, ERR_OK, 4},
-        {5, 40, 64 << 10, ERR_OK, 4},  /* The batch that contains it comes whole. */
+        {5, 40, 64 << 10, ERR_OK, 4}, /* The batch that contains it comes whole. */
         {10, 40, 64 << 10, ERR_OK, 3},
         {0, 10, 64 << 10, ERR_OK, 1},
-        {0, 19, 64 << 10, ERR_OK, 1},  /* Only whole batches below end_offset. */
+        {0, 19, 64 << 10, ERR_OK, 1}, /* Only whole batches below end_offset. */
         {0, 9, 64 << 10, ERR_OK, 0},
         {40, 40, 64 << 10, ERR_OK, 0},
         {40, 50, 64 << 10, ERR_OK, 0},
@@ -169,8 +170,8 @@ Test(log, reads_have_bounds)
     uint8_t dst[64 << 10];
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         size_t size;
-        enum err e = log_rig_read(
-            rig, rows[i].offset, rows[i].end_offset, dst, rows[i].dst_size, &size);
+        enum err e =
+            log_rig_read(rig, rows[i].offset, rows[i].end_offset, dst, rows[i].dst_size, &size);
         cr_assert(eq(int, e, rows[i].result), "row=%zu", i);
         if (e == ERR_TOO_LARGE) {
             cr_assert(eq(sz, size, batch_size));
@@ -227,8 +228,13 @@ Test(log, term_ends)
             uint64_t term;
             int64_t offset;
         } rows[] = {
-            {1, false, 0, 0}, {2, true, 2, 5}, {3, true, 2, 5}, {4, true, 4, 8}, {6, true, 4, 8},
-            {7, true, 7, 9},  {8, true, 7, 9},
+            {1, false, 0, 0},
+            {2, true, 2, 5},
+            {3, true, 2, 5},
+            {4, true, 4, 8},
+            {6, true, 4, 8},
+            {7, true, 7, 9},
+            {8, true, 7, 9},
         };
         for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
             bool is_known = log_term_end(rig->log, rows[i].asked, &term, &offset);
@@ -375,7 +381,13 @@ Test(log, a_full_disk_is_no_failure)
 Test(log, the_nth_write_or_sync_may_fail)
 {
     static const enum io_kind kinds[] = {
-        IO_WRITE, IO_FSYNC, IO_FDATASYNC, IO_OPEN, IO_RENAME, IO_FSYNC_DIR, IO_MKDIR,
+        IO_WRITE,
+        IO_FSYNC,
+        IO_FDATASYNC,
+        IO_OPEN,
+        IO_RENAME,
+        IO_FSYNC_DIR,
+        IO_MKDIR,
     };
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
         bool has_hit = true;
