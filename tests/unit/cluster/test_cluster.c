@@ -251,6 +251,11 @@ static void on_counted_done(struct partition_op *op)
     c->copied_when_done = c->copied;
 }
 
+static void on_flagged(struct controller_request *r)
+{
+    *(bool *)r->context = true;
+}
+
 Test(cluster, copied_comes_once_and_before_done_also_for_refused_batches)
 {
     struct disk_sim *disk = new_disk();
@@ -496,6 +501,304 @@ Test(cluster, start_is_refused_with_one_line_that_names_the_fix)
     n->settings.topic_defaults_count = 1;
     cr_assert(eq(int, sim_node_start(n), ERR_CONFIG_INVALID));
     cr_assert(strstr(n->why, "retention.ms") != NULL, "%s", n->why);
+    sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}
+
+/* ---- time ---- */
+
+static void make_stamped_batch(struct batch *b, const int64_t *timestamps, int count)
+{
+    struct batch_builder builder;
+    batch_builder_init(&builder, BATCH_MAX);
+    for (int i = 0; i < count; i++) {
+        const struct batch_record record = {
+            .timestamp = timestamps[i],
+            .value = slice_of_string("v"),
+        };
+        cr_assert(eq(int, batch_builder_add(&builder, &record), ERR_OK));
+    }
+    struct wbuf w;
+    wbuf_init_fixed(&w, b->bytes, sizeof(b->bytes));
+    const struct batch_identity none = {-1, -1, -1};
+    cr_assert(eq(int, batch_builder_finish(&builder, CODEC_NONE, &none, &w), ERR_OK));
+    b->size = w.size;
+    batch_builder_done(&builder);
+}
+
+static struct partition_op
+find_time(struct sim_node *n, const struct uuid *topic, int64_t timestamp)
+{
+    struct partition_op op = {
+        .kind = PARTITION_FIND_TIME,
+        .id = {*topic, 0},
+        .current_leader_epoch = -1,
+        .in.find_time.timestamp = timestamp,
+    };
+    cr_assert(eq(int, sim_node_partition_op(n, 0, &op), ERR_OK));
+    return op;
+}
+
+Test(cluster, offsets_are_found_by_time_also_the_largest)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct uuid id;
+    sim_node_init(n, disk, 1, 3);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 1, &id), ERR_OK));
+    cr_assert(eq(i64, find_time(n, &id, 0).out.find_time.offset, -1));
+    cr_assert(eq(i64, find_time(n, &id, PARTITION_TIMESTAMP_MAX).out.find_time.offset, -1));
+
+    const int64_t at = 1700000000000 - 1000;
+    const int64_t first[] = {at, at + 5};
+    const int64_t second[] = {at + 3, at + 9, at + 7};
+    struct batch b;
+    make_stamped_batch(&b, first, 2);
+    struct partition_op op = produce_op(&id, 0, &b);
+    cr_assert(eq(int, sim_node_partition_op(n, 0, &op), ERR_OK));
+    make_stamped_batch(&b, second, 3);
+    op = produce_op(&id, 0, &b);
+    cr_assert(eq(int, sim_node_partition_op(n, 0, &op), ERR_OK));
+
+    for (int round = 0; round < 2; round++) { /* Again after a restart. */
+        const struct {
+            int64_t asked, offset, timestamp;
+        } rows[] = {
+            {0, 0, at},
+            {at + 1, 1, at + 5},
+            {at + 6, 3, at + 9},
+            {at + 10, -1, -1},
+            {PARTITION_TIMESTAMP_MAX, 3, at + 9},
+        };
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+            const struct partition_op found = find_time(n, &id, rows[i].asked);
+            cr_assert(eq(i64, found.out.find_time.offset, rows[i].offset), "row %zu", i);
+            cr_assert(eq(i64, found.out.find_time.timestamp, rows[i].timestamp));
+            cr_assert(eq(i32, found.out.find_time.leader_epoch, rows[i].offset < 0 ? -1 : 1));
+        }
+        sim_node_stop(n);
+        sim_node_init(n, disk, 2, 4);
+        cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    }
+    sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}
+
+Test(cluster, log_append_time_is_stamped_under_a_crc_that_matches)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct topic_config_entry stamped = {"message.timestamp.type", "LogAppendTime"};
+    struct uuid id;
+    sim_node_init(n, disk, 1, 3);
+    n->settings.topic_defaults = &stamped;
+    n->settings.topic_defaults_count = 1;
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 1, &id), ERR_OK));
+    struct batch b;
+    make_batch_of(&b, 3, 5, 0, 0);
+    int64_t answered[2];
+    for (int i = 0; i < 2; i++) { /* The second one is a duplicate: the time of the first counts. */
+        struct partition_op op = produce_op(&id, 0, &b);
+        cr_assert(eq(int, sim_node_partition_op(n, 0, &op), ERR_OK));
+        cr_assert(gt(i64, op.out.produce.append_time_ms, 1700000000000 - 1));
+        answered[i] = op.out.produce.append_time_ms;
+        sim_node_run(n, 1000);
+    }
+    uint8_t bytes[4096];
+    struct partition_op read = {
+        .kind = PARTITION_READ,
+        .id = {id, 0},
+        .current_leader_epoch = -1,
+        .in.fetch = {.dst = bytes, .dst_size = sizeof(bytes)},
+    };
+    cr_assert(eq(int, sim_node_partition_op(n, 0, &read), ERR_OK));
+    struct batch_header h;
+    const struct slice batch = slice_of(bytes, read.out.fetch.size);
+    cr_assert(eq(int, batch_header_decode(batch, &h), ERR_OK));
+    cr_assert(eq(sz, batch.size, batch_size(&h))); /* One batch only. */
+    cr_assert(batch_crc_matches(batch));
+    cr_assert(ne(int, h.attributes &BATCH_LOG_APPEND_TIME, 0));
+    cr_assert(eq(i64, h.max_timestamp, answered[0]));
+    cr_assert(eq(i64, answered[1], answered[0]));
+    sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}
+
+/* ---- pressure, limits, trouble ---- */
+
+enum { BURST = 300 };
+
+Test(cluster, a_burst_beyond_the_room_of_the_log_is_answered_in_order)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct uuid id;
+    sim_node_init(n, disk, 2, 3);
+    n->settings.log.segment_size_max = 128 << 10;
+    n->settings.log.fill_step_min = 16 << 10;
+    n->settings.log.fill_step_max = 64 << 10;
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 1, &id), ERR_OK));
+    static struct batch batches[BURST];
+    static struct partition_op ops[BURST];
+    static struct counted counted[BURST];
+    for (int i = 0; i < BURST; i++) {
+        make_batch_of(&batches[i], 200, 9, 0, 200 * i);
+        ops[i] = produce_op(&id, 0, &batches[i]);
+        ops[i].in.produce.acks = 1;
+        ops[i].in.produce.on_copied = on_copied;
+        ops[i].on_done = on_counted_done;
+        ops[i].context = &counted[i];
+        cluster_partition_submit(sim_node_cluster(n, 1), &ops[i]);
+    }
+    int done = 0;
+    while (done < BURST) {
+        cr_assert(sim_node_step(n));
+        while (done < BURST && counted[done].done != 0) {
+            cr_assert(eq(int, ops[done].result, ERR_OK));
+            cr_assert(eq(i64, ops[done].out.produce.base_offset, 200 * done));
+            cr_assert(eq(int, counted[done].copied_when_done, 1));
+            done++;
+        }
+    }
+    sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}
+
+Test(cluster, a_full_disk_refuses_batches_and_takes_them_again_later)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct uuid id;
+    sim_node_init(n, disk, 1, 3);
+    n->settings.log.segment_size_max = 64 << 10;
+    n->settings.log.fill_step_min = 16 << 10;
+    n->settings.log.fill_step_max = 16 << 10;
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 1, &id), ERR_OK));
+    cr_assert(eq(i64, produce(n, 0, &id, 0, 1), 0));
+    disk_sim_set_capacity(disk, disk_sim_used_size(disk));
+    struct batch b;
+    make_batch_of(&b, 100, -1, -1, -1);
+    enum err e = ERR_OK;
+    int64_t end = 1;
+    for (int i = 0; i < 200 && e == ERR_OK; i++) {
+        struct partition_op op = produce_op(&id, 0, &b);
+        e = sim_node_partition_op(n, 0, &op);
+        end += e == ERR_OK ? 100 : 0;
+    }
+    cr_assert(eq(int, e, ERR_NO_SPACE));
+    cr_assert(eq(i64, offsets_of(n, &id, 0).high_watermark, end));
+    disk_sim_set_capacity(disk, 0);
+    for (int i = 0; i < 200 && e != ERR_OK; i++) {
+        struct partition_op op = produce_op(&id, 0, &b);
+        e = sim_node_partition_op(n, 0, &op);
+        sim_node_run(n, 100);
+    }
+    cr_assert(eq(int, e, ERR_OK)); /* By itself. */
+    sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}
+
+Test(cluster, a_failed_flush_is_fatal_and_everything_is_answered)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct uuid id;
+    sim_node_init(n, disk, 1, 3);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 2, &id), ERR_OK));
+    produce(n, 0, &id, 0, 1);
+    io_fault_add(&n->shards[0].io_fault,
+                 &(struct io_fault_rule){
+                     .kind = IO_FDATASYNC,
+                     .fd = IO_FAULT_ANY,
+                     .at = 1,
+                     .count = UINT32_MAX,
+                     .action = IO_FAULT_FAIL,
+                     .code = 5,
+                 });
+    struct batch b;
+    make_batch_of(&b, 1, -1, -1, -1);
+    struct partition_op op = produce_op(&id, 0, &b);
+    cr_assert(eq(int, sim_node_partition_op(n, 0, &op), ERR_FAILED));
+    cr_assert(n->has_fatal);
+    op = produce_op(&id, 1, &b);
+    cr_assert(eq(int, sim_node_partition_op(n, 0, &op), ERR_FAILED));
+    struct uuid other;
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "other", 1, &other), ERR_FAILED));
+    sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}
+
+Test(cluster, an_unknown_log_directory_is_left_alone_and_told)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct uuid id;
+    sim_node_init(n, disk, 1, 3);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 1, &id), ERR_OK));
+    produce(n, 0, &id, 0, 1);
+    sim_node_stop(n);
+
+    sim_node_init(n, disk, 1, 4);
+    char path[64] = "/data/logs/";
+    const struct uuid stranger = {{9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9, 9}};
+    uuid_format(&stranger, path + strlen(path));
+    strcat(path, "-7");
+    struct io_op op = {.kind = IO_MKDIR, .path = path};
+    cr_assert(eq(int, io_call(&n->shards[0].s->io, &op), ERR_OK));
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(sim_node_has_logged(n, "orphan_logs: dir=/data/logs count=1"), "%s", n->log_text);
+    sim_node_stop(n);
+    sim_node_init(n, disk, 1, 5);
+    op = (struct io_op){.kind = IO_MKDIR, .path = path};
+    cr_assert(eq(int, io_call(&n->shards[0].s->io, &op), ERR_EXISTS)); /* Still there. */
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}
+
+Test(cluster, many_topics_are_created_at_once_and_all_answered)
+{
+    enum { TOPICS = 200 };
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    sim_node_init(n, disk, 3, 3);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    static struct controller_request requests[TOPICS];
+    static char names[TOPICS][16];
+    static bool is_done[TOPICS];
+    for (int i = 0; i < TOPICS; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "t%d", i / 2); /* Each name twice. */
+        requests[i] = (struct controller_request){
+            .kind = CONTROLLER_CREATE_TOPIC,
+            .on_done = on_flagged,
+            .context = &is_done[i],
+            .in.create_topic = {slice_of_string(names[i]), 10, 1},
+        };
+        controller_submit(sim_node_cluster(n, (uint16_t)(i % 3)), &requests[i]);
+    }
+    int created = 0;
+    for (int i = 0; i < TOPICS; i++) {
+        cr_assert(sim_node_run_until(n, &is_done[i]));
+        cr_assert(requests[i].result == ERR_OK || requests[i].result == ERR_TOPIC_EXISTS);
+        created += requests[i].result == ERR_OK;
+    }
+    cr_assert(eq(int, created, TOPICS / 2));
+    for (uint16_t s = 0; s < 3; s++) {
+        cr_assert(eq(u32, metadata_topics_count(cluster_metadata(sim_node_cluster(n, s))), 100));
+    }
     sim_node_stop(n);
     free(n);
     disk_sim_free(disk);
