@@ -16,7 +16,7 @@ static struct batch_header batch(int64_t id, int16_t epoch, int32_t first, int32
         .base_sequence = first,
         .last_offset_delta = count - 1,
         .records_count = count,
-        .max_timestamp = 1000 + first,
+        .max_timestamp = INT64_C(1000) + first,
     };
 }
 

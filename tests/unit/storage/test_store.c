@@ -478,3 +478,195 @@ Test(store, crashes_during_snapshots_and_growth)
         crash_loop(2000 + seed, 2, 6000);
     }
 }
+
+/* ---- failures ------------------------------------------------------------------------------ */
+
+/* Whatever op fails: the open ends with that error and everything closed, or the flusher fails once
+ * and for all; and what had been durable before is there at the next start. */
+static bool fail_op(uint32_t at)
+{
+    struct rig *r = calloc(1, sizeof(*r));
+    struct history *h = calloc(1, sizeof(*h));
+    r->disk = sim_disk_new();
+    r->area_blocks = 2;
+    /* Even runs find a store, odd ones found one. */
+    if (at % 2 == 0) {
+        rig_boot(r, at);
+        cr_assert(eq(int, rig_open(r), ERR_OK));
+        expect_a_prefix(r, h, at);
+        for (int i = 0; i < 30; i++) {
+            make_change(r, h, 300);
+        }
+        wait_durable(r);
+        h->durable = h->count;
+        rig_stop(r);
+    }
+    rig_boot(r, at + 1);
+    io_fault_add(&r->ss.io_fault,
+                 &(struct io_fault_rule){.kind = IO_FAULT_ANY,
+                                         .fd = IO_FAULT_ANY,
+                                         .at = 1 + at / 2,
+                                         .action = IO_FAULT_FAIL,
+                                         .code = EIO});
+    enum err e = rig_open(r);
+    if (e == ERR_OK) {
+        expect_a_prefix(r, h, at);
+        for (int i = 0; i < 300 && r->failures == 0; i++) {
+            make_change(r, h, 300);
+            if (i % 10 == 0) {
+                struct durable_report *d = calloc(1, sizeof(*d));
+                *d = (struct durable_report){
+                    .wait.on_durable = on_report, .h = h, .count = h->count};
+                store_wait_durable(r->st, &d->wait);
+                sim_shard_settle(&r->ss);
+            }
+        }
+        sim_shard_settle(&r->ss);
+    }
+    bool is_hit = r->ss.io_fault.injected > 0;
+    bool is_reported = e != ERR_OK || r->failures == 1;
+    /* Ops nobody depends on: closing, and making a larger file, which is tried again. */
+    cr_assert(is_hit || !is_reported);
+    cr_assert(le(int, r->failures, 1));
+    io_fault_clear(&r->ss.io_fault);
+    rig_stop(r);
+
+    rig_boot(r, at + 2);
+    cr_assert(eq(int, rig_open(r), ERR_OK));
+    expect_a_prefix(r, h, at);
+    rig_free(r);
+    free(h);
+    return is_hit;
+}
+
+Test(store, whatever_op_fails_nothing_durable_is_lost)
+{
+    uint32_t at = 0;
+    while (fail_op(at) || fail_op(at + 1)) {
+        at++;
+    }
+    cr_assert(gt(u32, at, 100));
+}
+
+static void fill(struct rig *r, int count, char c)
+{
+    static char value[300];
+    memset(value, c, sizeof(value));
+    for (int i = 0; i < count; i++) {
+        struct store_key k = key_of(i % LOGS, STORE_SEGMENT, (uint64_t)i);
+        cr_assert(eq(int, store_put(r->st, &k, slice_of(value, sizeof(value))), ERR_OK));
+    }
+}
+
+/* A full disk: the store opens and takes what does not add; growth comes when there is room. */
+Test(store, a_full_disk_stops_growth_only)
+{
+    struct rig *r = rig_new(1, 2);
+    struct store_stats stats;
+    cr_assert(eq(int, rig_open(r), ERR_OK));
+    fill(r, 5, 'a');
+    wait_durable(r);
+    rig_stop(r);
+    disk_sim_set_capacity(r->disk, disk_sim_used_size(r->disk));
+    rig_boot(r, 2);
+    cr_assert(eq(int, rig_open(r), ERR_OK), "opening takes no space");
+
+    struct waiter w = {.wait.on_durable = on_durable};
+    fill(r, 40, 'b'); /* More than the areas hold. */
+    store_wait_durable(r->st, &w.wait);
+    for (int i = 0; i < 3000; i++) {
+        (void)sim_shard_step(&r->ss); /* Never settles: it tries to grow again and again. */
+    }
+    cr_assert(not(w.is_durable));
+    struct store_key k = key_of(0, STORE_CHECKPOINT, 1);
+    cr_assert(eq(int, store_put(r->st, &k, slice_of_string("more")), ERR_NO_SPACE));
+    k = key_of(0, STORE_SEGMENT, 0);
+    cr_assert(eq(int, store_put(r->st, &k, slice_of_string("less")), ERR_OK));
+    cr_assert(strstr(r->ss.log_text, "store_not_grown") != NULL);
+    cr_assert(eq(int, r->failures, 0));
+
+    disk_sim_set_capacity(r->disk, 0);
+    cr_assert(sim_shard_run_until(&r->ss, &w.is_durable));
+    store_stats(r->st, &stats);
+    cr_assert(gt(u64, stats.growths, 0));
+    k = key_of(0, STORE_CHECKPOINT, 1);
+    cr_assert(eq(int, store_put(r->st, &k, slice_of_string("more")), ERR_OK));
+    rig_free(r);
+}
+
+/* ---- damage -------------------------------------------------------------------------------- */
+
+static void on_file(void *context, const char *path, uint64_t size)
+{
+    (void)path;
+    *(uint64_t *)context = size;
+}
+
+/* Any flipped bit of a store that was quiet for a while: ERR_CORRUPT, with a line that says where,
+ * or it hit nothing that counts. Never silence about something lost. */
+Test(store, damage_below_what_was_durable_is_reported)
+{
+    int reported = 0;
+    struct rand rand;
+    rand_init_seed(&rand, 3);
+    for (int round = 0; round < 400; round++) {
+        struct rig *r = rig_new(4, 4);
+        struct history *h = calloc(1, sizeof(*h));
+        uint64_t size = 0;
+        cr_assert(eq(int, rig_open(r), ERR_OK));
+        expect_a_prefix(r, h, 4);
+        for (int i = 0; i < 40; i++) {
+            make_change(r, h, 100);
+        }
+        wait_durable(r);
+        h->durable = h->count;
+        rig_stop(r); /* Settles: the confirming block is written. */
+        disk_sim_each_file(r->disk, &size, on_file);
+        uint64_t pos = rand_below(&rand, size);
+        cr_assert(
+            eq(int,
+               disk_sim_flip_bit(r->disk, "/shard-0.store", pos, (uint32_t)rand_below(&rand, 8)),
+               ERR_OK));
+        rig_boot(r, 5);
+        if (rig_open(r) == ERR_OK) {
+            expect_a_prefix(r, h, 5);
+            rig_stop(r);
+        } else {
+            cr_assert(eq(int, r->opened, ERR_CORRUPT));
+            cr_assert(strstr(r->ss.log_text, "store_corrupt: path=/shard-0.store pos=") != NULL);
+            reported++;
+            rig_stop(r);
+        }
+        disk_sim_free(r->disk);
+        free(r);
+        free(h);
+    }
+    cr_assert(gt(int, reported, 50));
+}
+
+/* Bytes of anything at all are refused or read, never believed. */
+Test(store, arbitrary_bytes_are_survived)
+{
+    struct rand rand;
+    rand_init_seed(&rand, 8);
+    for (int round = 0; round < 300; round++) {
+        struct rig *r = rig_new((uint64_t)round + 1, 4);
+        cr_assert(eq(int, rig_open(r), ERR_OK));
+        fill(r, 10, 'x');
+        wait_durable(r);
+        rig_stop(r);
+        uint8_t bytes[64];
+        for (uint64_t i = 0; i <= rand_below(&rand, 4); i++) {
+            rand_bytes(&rand, bytes, sizeof(bytes));
+            uint64_t block = rand_below(&rand, 9);
+            uint64_t pos =
+                block * STORE_BLOCK_SIZE + (rand_one_in(&rand, 2) ? 0 : rand_below(&rand, 4000));
+            (void)disk_sim_damage(
+                r->disk, "/shard-0.store", pos, bytes, 1 + rand_below(&rand, sizeof(bytes)));
+        }
+        rig_boot(r, 5);
+        enum err e = rig_open(r);
+        cr_assert(e == ERR_OK || e == ERR_CORRUPT || e == ERR_NEWER_FORMAT, "%s", err_name(e));
+        rig_free(r);
+    }
+}
