@@ -424,7 +424,9 @@ void log_on_memory(struct buf_waiter *w)
 void log_on_retry(struct timer *t)
 {
     struct log *l = container_of(t, struct log, retry);
-    if (l->is_failed || (l->state != LOG_OPEN && l->state != LOG_CUTTING)) {
+    /* A close waits for what was appended, unless the disk is full. */
+    bool is_wanted = l->state == LOG_OPEN || l->state == LOG_CUTTING || l->state == LOG_CLOSING;
+    if (l->is_failed || !is_wanted) {
         return;
     }
     struct log_segment *seg = log_tail_segment(l);

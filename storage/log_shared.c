@@ -106,6 +106,11 @@ uint64_t log_shared_zero_op(
 
 enum err log_persist_durable(struct log *l)
 {
+    if (l->is_end_unknown) {
+        /* What is durable goes on beyond what can be read: a lower D would turn the damage into a
+         * torn write at the next start. */
+        return ERR_OK;
+    }
     if (l->persisted_index == l->flushed_index && l->persisted_commit == l->commit_index) {
         return ERR_OK;
     }
