@@ -160,17 +160,11 @@ static void server_stop_listening(struct transport *transport, const void *conte
 }
 
 static enum err server_connect(struct transport *transport,
-                               const struct net_address *address,
-                               void *user,
-                               const struct stream_user_ops *ops,
-                               void (*on_connected)(void *user, struct stream *stream),
+                               const struct connect_options *o,
                                struct stream **ret_stream)
 {
     (void)transport;
-    (void)address;
-    (void)user;
-    (void)ops;
-    (void)on_connected;
+    (void)o;
     (void)ret_stream;
     return ERR_UNSUPPORTED; /* A single broker connects to nobody. */
 }

@@ -61,12 +61,12 @@ uint64_t sim_between(struct sim *sim, uint64_t low, uint64_t high)
 
 uint64_t sim_log_between(struct sim *sim, uint64_t low, uint64_t high)
 {
-    assert_cmp(low, <=, high);
-    uint64_t top = low;
-    while (top < high && rand_one_in(&sim->rand, 2) == false) {
-        top = top * 2 + 1;
-    }
-    return sim_between(sim, low, top < high ? top : high);
+    assert(low <= high);
+    uint64_t range = high - low;
+    uint64_t bits = range == 0 ? 0 : (uint64_t)(64 - __builtin_clzll(range));
+    uint64_t exponent = rand_below(&sim->rand, bits + 1);
+    uint64_t top = exponent >= bits ? range : (UINT64_C(1) << exponent) - 1;
+    return sim_between(sim, low, low + top);
 }
 
 static uint64_t pick(struct sim *sim, const uint64_t *values, size_t count)

@@ -118,7 +118,7 @@ bool sim_step(struct sim *sim);
 bool sim_chance(struct sim *sim, uint32_t percent);
 /* In [low, high]. */
 uint64_t sim_between(struct sim *sim, uint64_t low, uint64_t high);
-/* In [low, high], small values as likely as large ones. */
+/* In [low, high], each order of magnitude (of the distance to low) as likely as the others. */
 uint64_t sim_log_between(struct sim *sim, uint64_t low, uint64_t high);
 
 /* The modes. Each runs to its end, or fails. */

@@ -36,6 +36,35 @@ void run_settle(struct storage_run *run)
     run->is_settled = !is_busy;
 }
 
+/* What is still under way, for whoever has to find out why nothing goes on. */
+static void say_unsettled(const struct storage_run *run)
+{
+    for (uint32_t i = 0; i < run->parts_count; i++) {
+        const struct part *p = &run->parts[i];
+        (void)fprintf(stderr,
+                      "%s: state=%d reads=%u last=%" PRIu64 " flushed=%" PRIu64 " cut=%" PRIu64
+                      "\n",
+                      p->name,
+                      (int)p->state,
+                      p->reads_count,
+                      p->model.last_index,
+                      p->model.flushed_index,
+                      p->model.cut_index);
+    }
+    (void)fprintf(stderr, "opening=%u waiting=%u\n", run->opening_count, run->waiting_count);
+}
+
+/* One step; false if the incarnation is over. Nothing to do is a failure. */
+static bool step(struct storage_run *run, const char *what)
+{
+    enum machine_step result = machine_step(&run->machine);
+    if (result == MACHINE_IDLE) {
+        say_unsettled(run);
+        sim_fail(run->sim, "nothing happens any more: %s", what);
+    }
+    return result != MACHINE_CRASH && !run->is_dead;
+}
+
 /* ---- start ---- */
 
 static void on_flusher_failed(void *context, enum err e)
@@ -152,11 +181,9 @@ static void driver_run(struct machine_source *source)
 static bool drive(struct storage_run *run)
 {
     while (run->acts_left > 0 || !run->is_settled) {
-        enum machine_step step = machine_step(&run->machine);
-        if (step == MACHINE_CRASH || run->is_dead) {
+        if (!step(run, "acts do not end")) {
             return false;
         }
-        sim_check(run->sim, step != MACHINE_IDLE, "the driver waits for what never comes");
     }
     return true;
 }
@@ -173,8 +200,10 @@ static bool verify_all(struct storage_run *run)
         for (int64_t offset = 0; offset < end;) {
             part_read(p, offset);
             run_settle(run);
-            if (!machine_run_until(&run->machine, &run->is_settled, "a read")) {
-                return false;
+            while (!run->is_settled) {
+                if (!step(run, "a read does not end")) {
+                    return false;
+                }
             }
             offset = model_log_find(&p->model, offset)->next_offset;
         }
@@ -184,11 +213,24 @@ static bool verify_all(struct storage_run *run)
 
 /* ---- the end of a life ---- */
 
+/* A store closes its file from the loop. */
+static bool wait_for_io(struct storage_run *run, uint16_t shard)
+{
+    while (run->machine.shards[shard].io.in_flight_count > 0) {
+        if (!step(run, "an op does not end")) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static bool close_all(struct storage_run *run)
 {
     run_settle(run);
-    if (!machine_run_until(&run->machine, &run->is_settled, "an end of work")) {
-        return false;
+    while (!run->is_settled) {
+        if (!step(run, "work does not end")) {
+            return false;
+        }
     }
     for (uint32_t i = 0; i < run->parts_count; i++) {
         if (run->parts[i].state == PART_OPEN) {
@@ -197,25 +239,24 @@ static bool close_all(struct storage_run *run)
     }
     run_settle(run);
     while (!run->is_settled) {
-        enum machine_step step = machine_step(&run->machine);
-        if (step == MACHINE_CRASH || run->is_dead) {
+        if (!step(run, "a log does not close")) {
             return false;
         }
-        sim_check(run->sim, step != MACHINE_IDLE, "a log does not close");
     }
     /* What is flushed for nobody in particular may still be under way. */
     for (uint16_t i = 0; i < run->machine.shards_count; i++) {
         while (!flusher_is_idle(run->envs[i].flusher)) {
-            enum machine_step step = machine_step(&run->machine);
-            if (step == MACHINE_CRASH || run->is_dead) {
+            if (!step(run, "a flusher does not become idle")) {
                 return false;
             }
-            sim_check(run->sim, step != MACHINE_IDLE, "a flusher does not become idle");
         }
     }
     for (uint16_t i = 0; i < run->machine.shards_count; i++) {
         log_shared_free(run->envs[i].shared);
         store_free(run->envs[i].store);
+        if (!wait_for_io(run, i)) {
+            return false;
+        }
         flusher_free(run->envs[i].flusher);
     }
     data_dir_close(&run->machine.shards[0], &run->dir);
@@ -286,11 +327,13 @@ static bool live_inner(struct storage_run *run, enum life_end end)
         open_env(run, i);
     }
     while (run->opening_count > 0) {
-        enum machine_step step = machine_step(&run->machine);
-        if (step == MACHINE_CRASH || run->is_dead) {
+        if (!step(run, "opening does not end")) {
             return false;
         }
-        sim_check(sim, step != MACHINE_IDLE, "opening never ends");
+    }
+    if (!run->is_dead && !rand_one_in(&sim->rand, 4)) {
+        store_drop_stale(&run->machine.shards[0], DATA_DIR);
+        machine_poke(&run->machine);
     }
     if (run->is_dead || !drive(run)) {
         return false;

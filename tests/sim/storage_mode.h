@@ -49,6 +49,7 @@ struct part {
     enum part_state state;
     uint16_t shard;
     struct log *log;
+    bool is_end_lost;      /* Damage reaches the end: the log takes no appends. */
     uint64_t replay_index; /* Last one replayed. */
     uint64_t cuts_count;
     struct log_cut cut;
