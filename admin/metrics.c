@@ -19,7 +19,7 @@
 enum {
     ARENA_SIZE_MAX = 32 << 20, /* Per shard. */
     PAGE_SIZE_MAX = 256 << 20,
-    SAMPLES_PER_SLICE = 200,
+    SLICE_SIZE = 16 << 10, /* Bytes of text per turn: about 150 us. */
 };
 
 /* A copy of one struct stat, with its value. */
@@ -282,15 +282,18 @@ static void finish(struct job *j)
 static void write_slice(struct task *t)
 {
     struct job *j = container_of(t, struct job, task);
-    for (int i = 0; i < SAMPLES_PER_SLICE && j->written_count < j->sorted_count; i++) {
+    size_t end = j->page.size + SLICE_SIZE;
+    bool is_failed = false;
+    while (j->written_count < j->sorted_count && j->page.size < end && !is_failed) {
         const struct sample *s = j->sorted[j->written_count++];
         if (j->name_before == NULL || strcmp(j->name_before, s->name) != 0) {
             put_name(&j->page, s->name, s->kind, s->help);
             j->name_before = s->name;
         }
         put_sample(&j->page, s);
+        is_failed = wbuf_failure(&j->page) != ERR_OK;
     }
-    if (j->written_count < j->sorted_count) {
+    if (j->written_count < j->sorted_count && !is_failed) {
         shard_post(j->home, &j->task);
     } else {
         finish(j);

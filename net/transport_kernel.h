@@ -18,6 +18,6 @@
 
 struct shard;
 
-/* ERR_BUSY without memory. destroy waits for the kernel to let go of listeners; all streams must
- * have been freed. */
+/* ERR_BUSY without memory. destroy: all streams must have been freed. Listeners that are not
+ * stopped, or were just now, are waited for; other completions may run meanwhile. */
 enum err transport_kernel_new(struct shard *s, struct transport **ret_transport);
