@@ -288,11 +288,9 @@ static enum disk_step need_more(struct log_walk *w)
         end(w, WALK_STOPPED);
         return DISK_RETURN;
     }
-    if (log_page_find(w->segment, w->result.need_pos) != NULL) {
-        w->window.size = 0; /* From here on it is in memory. */
-        if (w->scan.pos < w->result.need_pos) {
-            w->scan.pos = w->result.need_pos; /* The scan has seen the padding in between. */
-        }
+    if (log_page_find(w->segment, w->result.pos) != NULL) {
+        w->window.size = 0;          /* From here on it is in memory. */
+        w->scan.pos = w->result.pos; /* The scan has seen the padding in between. */
         return DISK_ON;
     }
     log_walk_load(w, w->result.need_pos, w->result.need_size);

@@ -26,9 +26,13 @@ static const uint8_t *at(const struct segment_window *w, uint64_t pos)
     return w->data + (pos - w->pos);
 }
 
-static enum scan_step need(struct scan_result *ret, uint64_t pos, uint64_t size)
+/* [pos, pos + size) is wanted. The window has to begin where the scan stands: it looks at the
+ * padding before pos again. */
+static enum scan_step
+need(const struct segment_scan *scan, struct scan_result *ret, uint64_t pos, uint64_t size)
 {
-    ret->need_pos = block_align_down(pos);
+    ret->pos = pos;
+    ret->need_pos = block_align_down(scan->pos);
     ret->need_size = block_align_up(pos + size) - ret->need_pos;
     return SCAN_MORE;
 }
@@ -90,7 +94,7 @@ static enum scan_step skip_padding(const struct segment_scan *scan,
         }
         uint64_t left = ENTRY_BLOCK_SIZE - *pos % ENTRY_BLOCK_SIZE;
         if (!covers(window, *pos, left)) {
-            return need(ret, *pos, left);
+            return need(scan, ret, *pos, left);
         }
         if (!is_zero(at(window, *pos), sizeof(struct entry_header))) {
             return SCAN_ENTRY;
@@ -148,7 +152,7 @@ enum scan_step segment_scan_next(struct segment_scan *scan,
     }
     uint64_t covered = sizeof(h) + entry_covered_size(h.type, h.payload_size);
     if (!covers(window, pos, covered)) {
-        return need(ret, pos, covered);
+        return need(scan, ret, pos, covered);
     }
     if (!entry_crc_matches(&h, at(window, pos + sizeof(h)))) {
         return bad(ret, ENTRY_FAULT_HEADER);
@@ -162,7 +166,7 @@ enum scan_step segment_scan_next(struct segment_scan *scan,
     ret->has_header = true;
     if (h.next_offset > scan->skip_offset) {
         if (!covers(window, pos, entry_size(h.payload_size))) {
-            return need(ret, pos, entry_size(h.payload_size));
+            return need(scan, ret, pos, entry_size(h.payload_size));
         }
         ret->payload = slice_of(at(window, pos + sizeof(h)), h.payload_size);
         if (!entry_payload_matches(&h, ret->payload)) {

@@ -62,7 +62,7 @@ struct segment_scan {
 
 enum scan_step {
     SCAN_ENTRY,  /* header, pos; payload if it was in the window, else null (skipped). */
-    SCAN_MORE,   /* Give a window with [need_pos, need_pos + need_size). */
+    SCAN_MORE,   /* Give a window with [need_pos, need_pos + need_size), for what is at pos. */
     SCAN_END,    /* A block of zeros, or the limit. */
     SCAN_BAD,    /* fault says why the bytes at pos are not the next entry. */
     SCAN_DAMAGE, /* A known hole. segment_scan_leap goes on behind it. */
@@ -72,7 +72,7 @@ struct scan_result {
     struct entry_header header; /* SCAN_ENTRY; SCAN_MORE and SCAN_BAD if has_header. */
     bool has_header;            /* The header is good, checksum included. */
     struct slice payload;
-    uint64_t pos; /* Of the entry. */
+    uint64_t pos; /* Of the entry, or of what might be one. */
     uint64_t need_pos;
     uint64_t need_size;
     enum entry_fault fault;

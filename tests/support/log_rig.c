@@ -180,7 +180,7 @@ void log_rig_start(struct log_rig *rig)
     };
 }
 
-enum err log_rig_open(struct log_rig *rig)
+void log_rig_open_begin(struct log_rig *rig)
 {
     entry_done(rig->replayed, rig->replayed_count);
     rig->replayed_count = 0;
@@ -198,6 +198,11 @@ enum err log_rig_open(struct log_rig *rig)
         },
         &rig->log);
     assert(e == ERR_OK);
+}
+
+enum err log_rig_open(struct log_rig *rig)
+{
+    log_rig_open_begin(rig);
     bool is_opened = sim_shard_run_until(&rig->ss, &rig->is_opened);
     cr_assert(is_opened, "%s", rig->ss.log_text);
     if (rig->open_result != ERR_OK) {

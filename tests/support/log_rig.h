@@ -68,6 +68,8 @@ void log_rig_done(struct log_rig *rig);
 /* A new life: shard, flusher, store and, with log_rig_open, the log. The results of opening. */
 void log_rig_start(struct log_rig *rig);
 enum err log_rig_open(struct log_rig *rig);
+/* Only begins; for crashes while opening. */
+void log_rig_open_begin(struct log_rig *rig);
 /* Closes log, store and shard in order. */
 void log_rig_stop(struct log_rig *rig);
 /* Power loss or death (how; NULL = as drawn). Memory of the life is leaked, as it is in life. */

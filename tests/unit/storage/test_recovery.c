@@ -1,0 +1,369 @@
+/* Recovery on a disk that lies like a disk. A naive model knows what was appended and what was
+ * acknowledged; after any crash the log must hold a prefix of the former that covers the latter.
+ *
+ *  - random lives: appends, cuts, reads, rolls, crashes at random moments, also while recovering;
+ *  - planted damage at and below D, torn tails above it;
+ *  - what recovery refuses.
+ * A life that a crash ends leaks its memory, as it does when a process dies.
+ */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "storage/segment_format.h"
+
+#include "tests/support/log_rig.h"
+
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "detect_leaks=0";
+}
+
+static struct log_rig *rig_new(uint64_t seed)
+{
+    struct log_rig *rig = malloc(sizeof(*rig));
+    log_rig_init(rig, seed);
+    return rig;
+}
+
+static struct log_rig *rig_open(uint64_t seed)
+{
+    struct log_rig *rig = rig_new(seed);
+    log_rig_start(rig);
+    cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+    return rig;
+}
+
+static void rig_close(struct log_rig *rig)
+{
+    log_rig_stop(rig);
+    log_rig_done(rig);
+    free(rig);
+}
+
+static void steps(struct log_rig *rig, uint64_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        (void)sim_shard_step(&rig->ss);
+    }
+}
+
+/* ---- random lives ---- */
+
+static void random_append(struct log_rig *rig)
+{
+    struct rand *r = &rig->ss.rand;
+    enum err e;
+    if (rand_one_in(r, 10)) {
+        e = log_rig_append_other(
+            rig, ENTRY_NOOP + (enum entry_type)rand_below(r, 3), rand_below(r, 200));
+    } else {
+        size_t size = rand_one_in(r, 20) ? rand_below(r, 40 << 10) : rand_below(r, 1500);
+        int64_t timestamp = 1000 + (int64_t)rand_below(r, 1000);
+        e = log_rig_append(rig, 1 + (uint32_t)rand_below(r, 3), size, timestamp);
+    }
+    cr_assert(e == ERR_OK || e == ERR_BUSY, "%s", err_name(e));
+}
+
+static void random_cut(struct log_rig *rig)
+{
+    uint64_t last_index = log_last_index(rig->log);
+    uint64_t count = rand_below(&rig->ss.rand, last_index < 20 ? last_index + 1 : 20);
+    uint64_t index = last_index + 1 - count;
+    if (index <= 1 && rand_one_in(&rig->ss.rand, 2)) {
+        return;
+    }
+    cr_assert(eq(int, log_rig_cut(rig, index == 0 ? 1 : index), ERR_OK), "%s", rig->ss.log_text);
+    rig->term++;
+}
+
+/* Some moves of one life. */
+static void live(struct log_rig *rig)
+{
+    struct rand *r = &rig->ss.rand;
+    uint64_t moves = rand_below(r, 60);
+    for (uint64_t i = 0; i < moves; i++) {
+        switch (rand_below(r, 8)) {
+        case 0:
+            log_rig_flush(rig);
+            break;
+        case 1:
+            if (rand_one_in(r, 4)) {
+                random_cut(rig);
+            }
+            break;
+        case 2:
+            steps(rig, rand_below(r, 300));
+            break;
+        case 3:
+            if (rand_one_in(r, 5)) {
+                log_rig_settle(rig);
+            }
+            break;
+        default:
+            random_append(rig);
+            steps(rig, rand_below(r, 8));
+            break;
+        }
+        cr_assert(eq(int, rig->failure, ERR_OK), "%s", rig->ss.log_text);
+    }
+}
+
+/* Opens, perhaps with crashes on the way. */
+static void recover(struct log_rig *rig)
+{
+    for (int tries = 0; tries < 3; tries++) {
+        log_rig_start(rig);
+        if (!rand_one_in(&rig->ss.rand, 3)) {
+            break;
+        }
+        log_rig_open_begin(rig);
+        steps(rig, rand_below(&rig->ss.rand, 400));
+        log_rig_crash(rig, NULL);
+        if (tries == 2) {
+            log_rig_start(rig);
+        }
+    }
+    cr_assert(eq(int, log_rig_open(rig), ERR_OK), "%s", rig->ss.log_text);
+    log_rig_expect_recovered(rig);
+    cr_assert(eq(sz, log_damage(rig->log, NULL, 0), 0), "%s", rig->ss.log_text);
+    log_rig_expect_readable(rig, 1 + rand_below(&rig->ss.rand, 100 << 10));
+    rig->term++;
+}
+
+static void random_lives(uint64_t seed, int lives_count)
+{
+    struct log_rig *rig = rig_new(seed * 1000);
+    struct rand r;
+    rand_init_seed(&r, seed);
+    rig->shared_options.cache_size_max = rand_one_in(&r, 2) ? 0 : 64 << 20;
+    rig->options.index_interval = rand_one_in(&r, 2) ? 512 : 16 << 10;
+    rig->options.segment_size_max = rand_one_in(&r, 2) ? 24 << 10 : 200 << 10;
+    rig->options.fill_step_min = rand_one_in(&r, 2) ? 4 << 10 : 32 << 10;
+    for (int life = 0; life < lives_count; life++) {
+        recover(rig);
+        live(rig);
+        if (rand_one_in(&r, 5)) {
+            log_rig_stop(rig);
+            rig->acked_index = rig->model_count;
+        } else {
+            log_rig_crash(rig, NULL);
+        }
+    }
+    recover(rig);
+    rig_close(rig);
+}
+
+Test(recovery, random_lives_keep_what_was_acknowledged)
+{
+    const char *only = getenv("SEED");
+    if (only != NULL) {
+        random_lives(strtoull(only, NULL, 10), 12);
+        return;
+    }
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        fprintf(stderr, "# seed=%llu\n", (unsigned long long)seed);
+        random_lives(seed, 12);
+    }
+}
+
+/* ---- damage ---- */
+
+enum {
+    ENTRIES_COUNT = 10,
+};
+
+/* Ten entries of two records each, entry i alone in the block at 4096 * i, all known durable. */
+static struct log_rig *rig_with_blocks(uint64_t seed)
+{
+    struct log_rig *rig = rig_open(seed);
+    for (int i = 0; i < ENTRIES_COUNT; i++) {
+        cr_assert(eq(int, log_rig_append(rig, 2, 100, 1000), ERR_OK));
+        log_rig_flush(rig);
+    }
+    log_rig_settle(rig);
+    log_rig_stop(rig);
+    return rig;
+}
+
+static void spoil(struct log_rig *rig, uint64_t first_index, uint64_t last_index, uint64_t at)
+{
+    char path[256];
+    log_rig_path(1, ".log", path);
+    for (uint64_t index = first_index; index <= last_index; index++) {
+        enum err e = disk_sim_flip_bit(rig->disk, path, 4096 * index + at, 3);
+        cr_assert(eq(int, e, ERR_OK));
+    }
+}
+
+/* Damage at or below D is never cut: the rest is served and stays, over restarts, too. */
+Test(recovery, damage_below_d_is_kept_and_the_rest_is_served)
+{
+    static const struct {
+        const char *what;
+        uint64_t first_index;
+        uint64_t last_index;
+        uint64_t at;
+    } rows[] = {
+        {"payload", 4, 4, 200},
+        {"batch head", 4, 4, 96 + 5},
+        {"header", 4, 4, 30},
+        {"salt", 4, 4, 8},
+        {"first entry", 1, 1, 40},
+        {"several", 3, 6, 50},
+        {"last but one", 9, 9, 250},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct log_rig *rig = rig_with_blocks(200 + i);
+        spoil(rig, rows[i].first_index, rows[i].last_index, rows[i].at);
+        uint64_t damaged = rows[i].last_index - rows[i].first_index + 1;
+        for (int life = 0; life < 2; life++) {
+            log_rig_start(rig);
+            cr_assert(eq(int, log_rig_open(rig), ERR_OK), "%s", rows[i].what);
+            struct log_damage d;
+            cr_assert(eq(sz, log_damage(rig->log, &d, 1), 1), "%s", rows[i].what);
+            cr_assert(eq(u64, d.first_index, rows[i].first_index), "%s", rows[i].what);
+            cr_assert(eq(u64, d.last_index, rows[i].last_index), "%s", rows[i].what);
+            cr_assert(eq(u64, rig->replayed_count, rig->model_count - damaged));
+            cr_assert(eq(u64, log_last_index(rig->log), rig->model_count));
+            for (size_t m = 0; m < rig->model_count; m++) {
+                uint8_t dst[4096];
+                size_t size;
+                const struct rig_entry *e = &rig->model[m];
+                enum err expected =
+                    e->index >= d.first_index && e->index <= d.last_index ? ERR_CORRUPT : ERR_OK;
+                enum err got =
+                    log_rig_read(rig, e->base_offset, e->next_offset, dst, sizeof(dst), &size);
+                cr_assert(eq(int, got, expected), "%s: index=%d", rows[i].what, (int)e->index);
+                cr_assert(expected != ERR_OK || memcmp(dst, e->payload, e->payload_size) == 0);
+            }
+            cr_assert(eq(int, log_rig_append(rig, 2, 100, 1000), ERR_OK));
+            log_rig_flush(rig);
+            log_rig_stop(rig);
+        }
+        log_rig_done(rig);
+        free(rig);
+    }
+}
+
+Test(recovery, damage_of_the_last_entry_refuses_appends)
+{
+    struct log_rig *rig = rig_with_blocks(300);
+    spoil(rig, ENTRIES_COUNT, ENTRIES_COUNT, 20);
+    log_rig_start(rig);
+    cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+    struct log_damage d;
+    cr_assert(eq(sz, log_damage(rig->log, &d, 1), 1));
+    cr_assert(eq(u64, d.first_index, ENTRIES_COUNT));
+    cr_assert(eq(u64, d.last_index, UINT64_MAX));
+    cr_assert(eq(u64, log_last_index(rig->log), ENTRIES_COUNT - 1));
+    log_rig_expect_readable(rig, 4096);
+    cr_assert(eq(int, log_rig_append(rig, 1, 1, 1), ERR_FAILED));
+    rig_close(rig);
+}
+
+Test(recovery, state_that_must_be_replayed_is_not_opened_across_damage)
+{
+    struct log_rig *rig = rig_with_blocks(301);
+    spoil(rig, 4, 4, 200);
+    rig->is_replay_strict = true;
+    log_rig_start(rig);
+    cr_assert(eq(int, log_rig_open(rig), ERR_CORRUPT));
+    cr_assert(eq(u64, rig->replayed_count, 3));
+    rig_close(rig);
+}
+
+/* The same bad bytes, but nobody knew the entry to be durable: a torn write. It goes, with what
+ * follows it, and never comes back. */
+Test(recovery, a_bad_entry_above_d_is_cut)
+{
+    for (uint64_t at = 8; at < 300; at += 60) {
+        struct log_rig *rig = rig_with_blocks(400 + at);
+        log_rig_start(rig);
+        cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+        /* Entries that are written but never flushed: their headers name D = 10. */
+        io_fault_add(&rig->ss.io_fault,
+                     &(struct io_fault_rule){
+                         .kind = IO_FDATASYNC,
+                         .fd = IO_FAULT_ANY,
+                         .at = 1,
+                         .count = UINT32_MAX,
+                         .action = IO_FAULT_HANG,
+                     });
+        for (int i = 0; i < 3; i++) {
+            cr_assert(eq(int, log_rig_append(rig, 1, 3900, 1000), ERR_OK));
+        }
+        steps(rig, 300);
+        uint64_t flushed_index = log_flushed_index(rig->log);
+        log_rig_crash(rig, &(struct disk_sim_crash){.is_power_loss = true, .keep_sector = 100});
+        cr_assert(eq(u64, flushed_index, ENTRIES_COUNT));
+        spoil(rig, ENTRIES_COUNT + 1, ENTRIES_COUNT + 1, at);
+        log_rig_start(rig);
+        cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+        log_rig_expect_recovered(rig);
+        cr_assert(eq(u64, log_last_index(rig->log), ENTRIES_COUNT));
+        cr_assert(eq(sz, log_damage(rig->log, NULL, 0), 0));
+        cr_assert(eq(u64, log_stats(rig->log)->cuts, 1), "%s", rig->ss.log_text);
+        cr_assert(eq(int, log_rig_append(rig, 1, 10, 1000), ERR_OK));
+        log_rig_flush(rig);
+        log_rig_stop(rig);
+        log_rig_start(rig);
+        rig->acked_index = rig->model_count;
+        cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+        log_rig_expect_recovered(rig);
+        log_rig_expect_readable(rig, 8192);
+        rig_close(rig);
+    }
+}
+
+Test(recovery, a_missing_segment_is_refused)
+{
+    struct log_rig *rig = rig_with_blocks(302);
+    log_rig_start(rig);
+    char path[256];
+    log_rig_path(1, ".log", path);
+    struct io_op op = {.kind = IO_UNLINK, .path = path};
+    cr_assert(eq(int, io_call(&rig->ss.s->io, &op), ERR_OK));
+    cr_assert(eq(int, log_rig_open(rig), ERR_CORRUPT));
+    cr_assert(strstr(rig->ss.log_text, "log_segment_missing") != NULL);
+    rig_close(rig);
+}
+
+static void make_file(struct log_rig *rig, const char *path)
+{
+    struct io_op op = {
+        .kind = IO_OPEN,
+        .path = path,
+        .open_flags = IO_OPEN_WRITE | IO_OPEN_CREATE,
+    };
+    cr_assert(eq(int, io_call(&rig->ss.s->io, &op), ERR_OK));
+    op = (struct io_op){.kind = IO_CLOSE, .fd = op.result_fd};
+    cr_assert(eq(int, io_call(&rig->ss.s->io, &op), ERR_OK));
+}
+
+Test(recovery, leftovers_are_removed)
+{
+    struct log_rig *rig = rig_with_blocks(303);
+    log_rig_start(rig);
+    char segment[256];
+    char index[256];
+    char tmp[256];
+    log_rig_path(77, ".log", segment);
+    log_rig_path(77, ".index", index);
+    log_rig_path(1, ".log", tmp);
+    strcpy(strrchr(tmp, '/'), "/next.tmp");
+    const char *paths[] = {segment, index, tmp};
+    for (size_t i = 0; i < 3; i++) {
+        make_file(rig, paths[i]);
+    }
+    cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+    log_rig_expect_recovered(rig);
+    for (size_t i = 0; i < 3; i++) {
+        uint64_t size;
+        enum err e = disk_sim_file_size(rig->disk, paths[i], &size);
+        cr_assert(eq(int, e, ERR_NOT_FOUND), "%s", paths[i]);
+    }
+    rig_close(rig);
+}
