@@ -19,7 +19,7 @@ Test(seen, counts_like_a_table)
     struct seen set;
     cr_assert(seen_init(&set, &r, STEPS));
 
-    char names[NAMES][8];
+    char names[NAMES][16];
     uint32_t counts[NAMES][NUMBERS] = {0};
     for (int i = 0; i < NAMES; i++) {
         (void)snprintf(names[i], sizeof(names[i]), "t%d", i);
