@@ -201,18 +201,48 @@ parse_varlong(const uint8_t *p, const uint8_t *end, unsigned bits_max, int64_t *
     return NULL;
 }
 
-static inline const uint8_t *parse_varint(const uint8_t *p, const uint8_t *end, int32_t *ret_value)
+/* Zigzag numbers of one or two bytes, which nearly all are; NULL for any other. */
+static inline const uint8_t *parse_short(const uint8_t *p, const uint8_t *end, int32_t *ret_value)
 {
-    if (p < end && *p < 0x80) {
-        *ret_value = (int32_t)(*p >> 1) ^ -(int32_t)(*p & 1);
-        return p + 1;
+    if (end - p < 2) {
+        return NULL;
+    }
+    uint32_t value = p[0];
+    if (value < 0x80) {
+        p += 1;
+    } else if (p[1] < 0x80) {
+        value = (value & 0x7f) | (uint32_t)p[1] << 7;
+        p += 2;
+    } else {
+        return NULL;
+    }
+    *ret_value = (int32_t)(value >> 1 ^ -(value & 1));
+    return p;
+}
+
+static inline const uint8_t *parse_i32(const uint8_t *p, const uint8_t *end, int32_t *ret_value)
+{
+    const uint8_t *next = parse_short(p, end, ret_value);
+    if (next != NULL) {
+        return next;
     }
     int64_t value;
-    p = parse_varlong(p, end, 32, &value);
-    if (p != NULL) {
+    next = parse_varlong(p, end, 32, &value);
+    if (next != NULL) {
         *ret_value = (int32_t)value;
     }
-    return p;
+    return next;
+}
+
+static inline const uint8_t *parse_i64(const uint8_t *p, const uint8_t *end, int64_t *ret_value)
+{
+    int32_t value;
+    const uint8_t *next = parse_short(p, end, &value);
+    if (next == NULL) {
+        return parse_varlong(p, end, 64, ret_value);
+    }
+    *ret_value = value;
+    return next;
 }
 
 /* Length and bytes; -1 is null. */
@@ -220,7 +250,7 @@ static inline const uint8_t *
 parse_bytes(const uint8_t *p, const uint8_t *end, struct slice *ret_bytes)
 {
     int32_t size;
-    p = parse_varint(p, end, &size);
+    p = parse_i32(p, end, &size);
     if (p == NULL || size < -1 || size > end - p) {
         return NULL;
     }
@@ -237,15 +267,15 @@ static const uint8_t *
 parse_record(const uint8_t *p, const uint8_t *end, struct record_parts *ret_parts)
 {
     int32_t size;
-    p = parse_varint(p, end, &size);
+    p = parse_i32(p, end, &size);
     if (p == NULL || size < 1 || size > end - p) {
         return NULL;
     }
     end = p + size;
     p++; /* Attributes: none are defined, readers ignore them. */
-    p = parse_varlong(p, end, 64, &ret_parts->timestamp_delta);
+    p = parse_i64(p, end, &ret_parts->timestamp_delta);
     if (p != NULL) {
-        p = parse_varint(p, end, &ret_parts->offset_delta);
+        p = parse_i32(p, end, &ret_parts->offset_delta);
     }
     if (p != NULL) {
         p = parse_bytes(p, end, &ret_parts->key);
@@ -254,7 +284,7 @@ parse_record(const uint8_t *p, const uint8_t *end, struct record_parts *ret_part
         p = parse_bytes(p, end, &ret_parts->value);
     }
     if (p != NULL) {
-        p = parse_varint(p, end, &ret_parts->headers_count);
+        p = parse_i32(p, end, &ret_parts->headers_count);
     }
     if (p == NULL || ret_parts->headers_count < 0) {
         return NULL;

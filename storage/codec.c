@@ -15,6 +15,11 @@ enum {
     XERIAL_HEADER_SIZE = 16,
     XERIAL_CHUNK_SIZE = 32 << 10,
     LZ4_FLG_POS = 4,
+    LZ4_BD_POS = 5,
+    LZ4_BLOCK_SIZE_SHIFT = 4, /* In the BD byte; code 4 = 64 KiB, each next one four times that. */
+    LZ4_BLOCK_SIZE_CODE_MIN = 4,
+    LZ4_BLOCK_SIZE_CODE_MAX = 7,
+    LZ4_BLOCK_SIZE_MIN = 64 << 10,
     LZ4_FLG_FIXED_MASK = 0xe1, /* Version, block independence, dictionary id. */
     LZ4_FLG_FIXED = 0x60,      /* Version 01, independent blocks, no dictionary. */
 };
@@ -27,14 +32,16 @@ struct out {
     struct wbuf *w;
     size_t start; /* w's size before. */
     size_t size_max;
-    size_t hint; /* First step: a guess at the output's size. */
+    size_t hint;     /* First step: a guess at the output's size. */
+    size_t step_min; /* Of room: what the codec needs to write there directly. */
     uint8_t *room;
     size_t room_size;
 };
 
 static struct out out_over(struct wbuf *w, size_t size_max, size_t hint)
 {
-    return (struct out){.w = w, .start = w->size, .size_max = size_max, .hint = hint};
+    return (struct out){
+        .w = w, .start = w->size, .size_max = size_max, .hint = hint, .step_min = OUT_STEP_MIN};
 }
 
 static enum err out_failure(const struct out *o)
@@ -59,8 +66,8 @@ static enum err out_grow(struct out *o)
 {
     size_t used = o->w->size - o->start;
     size_t step = used == 0 ? o->hint : used;
-    if (step < OUT_STEP_MIN) {
-        step = OUT_STEP_MIN;
+    if (step < o->step_min) {
+        step = o->step_min;
     }
     size_t left = o->size_max - used;
     if (o->w->size_max - o->w->size < left) {
@@ -269,9 +276,15 @@ static enum err lz4_frame_decompress(LZ4F_dctx *context, struct slice in, struct
 
 static enum err lz4_decompress(struct slice in, struct out *o)
 {
-    if (in.size <= LZ4_FLG_POS || (in.data[LZ4_FLG_POS] & LZ4_FLG_FIXED_MASK) != LZ4_FLG_FIXED) {
+    if (in.size <= LZ4_BD_POS || (in.data[LZ4_FLG_POS] & LZ4_FLG_FIXED_MASK) != LZ4_FLG_FIXED) {
         return ERR_CORRUPT;
     }
+    unsigned code = in.data[LZ4_BD_POS] >> LZ4_BLOCK_SIZE_SHIFT;
+    if (code < LZ4_BLOCK_SIZE_CODE_MIN || code > LZ4_BLOCK_SIZE_CODE_MAX) {
+        return ERR_CORRUPT;
+    }
+    /* With room for a whole block it decodes there, and not into memory of its own to copy from. */
+    o->step_min = (size_t)LZ4_BLOCK_SIZE_MIN << 2 * (code - LZ4_BLOCK_SIZE_CODE_MIN);
     LZ4F_dctx *context;
     if (LZ4F_isError(LZ4F_createDecompressionContext(&context, LZ4F_VERSION))) {
         return ERR_BUSY;
@@ -335,6 +348,11 @@ static enum err zstd_decompress(struct slice in, struct out *o)
     ZSTD_DStream *stream = ZSTD_createDStream();
     if (stream == NULL) {
         return ERR_BUSY;
+    }
+    /* If a size is given and true, it decodes to its place at once. */
+    unsigned long long size = ZSTD_getFrameContentSize(in.data, in.size);
+    if (size != ZSTD_CONTENTSIZE_UNKNOWN && size != ZSTD_CONTENTSIZE_ERROR && size > o->hint) {
+        o->hint = size < o->size_max ? (size_t)size : o->size_max;
     }
     enum err e = zstd_stream_decompress(stream, in, o);
     (void)ZSTD_freeDStream(stream);
