@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -151,6 +152,14 @@ static void *on_accept(void *context,
     *ret_ops = &user_ops;
     a->users[a->count++] = u;
     return u;
+}
+
+static void count_line(struct logger *l, enum log_level level, const char *line, size_t size)
+{
+    (void)level;
+    (void)size;
+    uint32_t *count = l->context;
+    *count += strstr(line, "accept_failed") != NULL ? 1 : 0;
 }
 
 static void rig_init(struct rig *g)
@@ -679,6 +688,41 @@ Test(transport_kernel, stop_listening_and_refuse)
     char byte;
     cr_assert(eq(int, (int)recv(fd, &byte, 1, 0), 0));
     close(fd);
+    rig_done(&g);
+}
+
+/* Without a free descriptor a connection waits in the kernel: a line is logged, nothing spins, and
+ * it is accepted once there is one. */
+Test(transport_kernel, out_of_descriptors)
+{
+    struct rig g;
+    rig_init(&g);
+    uint32_t lines_count = 0;
+    g.logger.sink = count_line;
+    g.logger.context = &lines_count;
+    struct acceptor a = {0};
+    cr_assert(eq(int, listen_on(&g, 0, 0, &a), ERR_OK));
+    const struct rlimit limit = {.rlim_cur = 64, .rlim_max = 64};
+    cr_assert(eq(int, setrlimit(RLIMIT_NOFILE, &limit), 0));
+    int fd = client(g.port);
+    int taken[64];
+    int taken_count = 0;
+    while ((taken[taken_count] = dup(fd)) != -1) {
+        taken_count++;
+    }
+    RUN_UNTIL(&g, lines_count > 0);
+    uint64_t turns = g.shards[0].counters.turns;
+    run_idle(&g);
+    cr_assert(lt(u64, g.shards[0].counters.turns - turns, 5));
+    cr_assert(eq(u32, a.count, 0));
+    while (taken_count > 0) {
+        close(taken[--taken_count]);
+    }
+    RUN_UNTIL(&g, a.count == 1);
+    cr_assert(eq(u32, lines_count, 1));
+    close(fd);
+    RUN_UNTIL(&g, a.users[0]->is_closed);
+    user_free(a.users[0]);
     rig_done(&g);
 }
 
