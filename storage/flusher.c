@@ -129,6 +129,16 @@ static struct flush_client *client_of_round(struct flusher *f, const struct roun
     return container_of(links, struct flush_client, round_links);
 }
 
+static void drop_client(struct flush_client *c)
+{
+    list_remove(&c->ask_link);
+    list_remove(&c->round_links[0]);
+    list_remove(&c->round_links[1]);
+    if (c->ops->on_failed != NULL) {
+        c->ops->on_failed(c); /* May be the end of c. */
+    }
+}
+
 /* Once a write or flush failed, nothing is known about what the disk holds, and the kernel may
  * report success for the same pages next time: there is no way on from here. */
 static void fail(struct flusher *f, enum err e)
@@ -137,10 +147,12 @@ static void fail(struct flusher *f, enum err e)
         return;
     }
     f->is_failed = true;
-    while (list_pop_front(&f->asking) != NULL) {
+    while (!list_is_empty(&f->asking)) {
+        drop_client(container_of(f->asking.next, struct flush_client, ask_link));
     }
     for (size_t i = 0; i < 2; i++) {
-        while (list_pop_front(&f->rounds[i].clients) != NULL) {
+        while (!list_is_empty(&f->rounds[i].clients)) {
+            drop_client(client_of_round(f, &f->rounds[i]));
         }
     }
     f->on_failed(f->context, e);

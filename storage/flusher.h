@@ -42,6 +42,9 @@ struct flush_client_ops {
     void (*write)(struct flush_client *c);
     /* Everything this client started in the round is durable. */
     void (*on_flushed)(struct flush_client *c);
+    /* The flusher failed while c asked or was in a round: c is in none any more. NULL = c learns it
+     * from whoever owns the flusher. */
+    void (*on_failed)(struct flush_client *c);
 };
 
 /* Embedded in the client. A client is in at most one writing and one flushing round at a time. */

@@ -22,11 +22,13 @@ static const uint64_t FULL_ABOVE_PERCENT = 75;
 
 static void on_write(struct flush_client *c);
 static void on_flushed(struct flush_client *c);
+static void on_flusher_failed(struct flush_client *c);
 static void on_wake(struct task *t);
 static void on_confirm_timer(struct timer *t);
 static void on_grow_timer(struct timer *t);
 
-static const struct flush_client_ops client_ops = {.write = on_write, .on_flushed = on_flushed};
+static const struct flush_client_ops client_ops = {
+    .write = on_write, .on_flushed = on_flushed, .on_failed = on_flusher_failed};
 
 struct store *store_new(struct shard *s, const struct store_open *how)
 {
@@ -316,9 +318,8 @@ static void on_written(struct io_op *op)
 
 /* ---- durable ------------------------------------------------------------------------------- */
 
-static void on_wake(struct task *t)
+static void wake(struct store *st)
 {
-    struct store *st = container_of(t, struct store, wake_task);
     while (!list_is_empty(&st->waiting)) {
         struct store_wait *w = container_of(st->waiting.next, struct store_wait, link);
         if (w->sequence > st->durable_sequence) {
@@ -327,6 +328,16 @@ static void on_wake(struct task *t)
         list_remove(&w->link);
         w->on_durable(w); /* May wait again; may free w. */
     }
+}
+
+static void go_on_closing(struct store *st);
+
+/* Somebody waits for what is durable already. */
+static void on_wake(struct task *t)
+{
+    struct store *st = container_of(t, struct store, wake_task);
+    wake(st);
+    go_on_closing(st);
 }
 
 /* Changes do not fit anywhere before there is a larger file. */
@@ -364,13 +375,19 @@ static void on_flushed(struct flush_client *c)
     if (!mark.is_held) {
         assert(mark.sequence >= st->durable_sequence);
         st->durable_sequence = mark.sequence;
-        on_wake(&st->wake_task);
+        wake(st);
     } else if (st->growth == STORE_GROWTH_WRITTEN) {
         st->growth = STORE_GROWTH_INSTALLING;
         store_birth_install(&st->birth);
     }
     ask(st); /* This round may have been in the way of the changes made since. */
     arm_confirm(st);
+    go_on_closing(st);
+}
+
+static void on_flusher_failed(struct flush_client *c)
+{
+    go_on_closing(container_of(c, struct store, client));
 }
 
 void store_wait_durable(struct store *st, struct store_wait *w)
@@ -402,7 +419,7 @@ static void on_confirmed(struct io_op *op)
         st->failure = op->result;
     }
     if (is_round_held) {
-        if (op->result == ERR_OK) {
+        if (op->result == ERR_OK && !st->is_freed) {
             take_round(st);
         }
         flusher_write_done(st->flusher, op->result);
@@ -466,9 +483,10 @@ static void on_installed(struct store *st)
     io_submit(&st->s->io, &st->birth.op);
     log_info(st->s->log, "store_grown", "path=%s area_blocks=%" PRIu32, st->path, st->area_blocks);
     if (!st->is_freed) {
-        on_wake(&st->wake_task);
+        wake(st);
         ask(st);
         arm_confirm(st);
+        go_on_closing(st);
     }
 }
 
@@ -574,16 +592,15 @@ static void finish_free(struct store *st)
     io_submit(&st->s->io, &st->op);
 }
 
-void store_free(struct store *st)
+static bool has_outstanding(const struct store *st)
 {
-    if (st == NULL) {
-        return;
-    }
-    if (!flusher_is_failed(st->flusher)) {
-        assert(st->marks_count == 0);
-        assert(list_is_empty(&st->waiting));
-        assert(st->taken_sequence == st->sequence);
-    }
+    return st->marks_count > 0 || st->durable_sequence != st->sequence ||
+           !list_is_empty(&st->waiting);
+}
+
+/* Lets go of everything but what is in flight. */
+static void begin_free(struct store *st)
+{
     while (list_pop_front(&st->waiting) != NULL) {
     }
     flusher_withdraw(st->flusher, &st->client);
@@ -594,19 +611,36 @@ void store_free(struct store *st)
     if (st->growth == STORE_GROWTH_READY || st->growth == STORE_GROWTH_WRITTEN) {
         st->growth = STORE_GROWTH_ABANDONING;
         store_birth_abandon(&st->birth);
-    } else {
-        if (st->growth == STORE_GROWTH_INSTALLING && st->failure != ERR_OK) {
-            st->growth = STORE_GROWTH_NONE; /* It ended, badly. */
-        }
-        finish_free(st);
+        return;
+    }
+    if (st->growth == STORE_GROWTH_INSTALLING && st->failure != ERR_OK) {
+        st->growth = STORE_GROWTH_NONE; /* It ended, badly. */
+    }
+    finish_free(st);
+}
+
+static void go_on_closing(struct store *st)
+{
+    if (st->is_closing && !st->is_freed &&
+        (flusher_is_failed(st->flusher) || !has_outstanding(st))) {
+        begin_free(st);
     }
 }
 
 void store_close(struct store *st, void *context, void (*on_closed)(void *context))
 {
+    assert(!st->is_closing);
     st->closed_context = context;
     st->on_closed = on_closed;
-    store_free(st);
+    st->is_closing = true;
+    go_on_closing(st);
+}
+
+void store_free(struct store *st)
+{
+    if (st != NULL) {
+        store_close(st, NULL, NULL);
+    }
 }
 
 /* ---- values -------------------------------------------------------------------------------- */
@@ -621,6 +655,7 @@ static bool is_full_for(const struct store *st, size_t size)
 /* Makes a change: in memory now, and on its way to the disk. */
 static enum err change(struct store *st, const struct store_record *r)
 {
+    assert(!st->is_closing);
     size_t pending_size = st->pending.size;
     if (!st->needs_snapshot) {
         store_record_encode(r, &st->pending);

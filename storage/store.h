@@ -74,11 +74,13 @@ struct store_open {
     uint32_t area_blocks_min; /* Of a new file, in 4 KiB; 0 = the default. */
 };
 enum err store_open_begin(struct shard *s, const struct store_open *how);
-/* Nothing may be waiting, and no change outstanding unless the flusher failed. Accepts NULL. The
- * file is closed and the memory freed from the loop: turn it until io has nothing in flight. */
-void store_free(struct store *st);
-/* The same, and on_closed from the loop when st is gone and nothing of it is in flight. */
+/* Ends st: changes made before become durable, waiters are told, the file is closed; then on_closed
+ * from the loop, when st is gone and nothing of it is in flight. After a failure of the flusher it
+ * waits for what is in flight only. No change may be made, nor waiting begun, afterwards. The
+ * flusher must live until on_closed. */
 void store_close(struct store *st, void *context, void (*on_closed)(void *context));
+/* The same, without being told: turn the loop until io has nothing in flight. Accepts NULL. */
+void store_free(struct store *st);
 
 /* Shard 0, when all shards have opened their stores in dir: removes what the merge left there.
  * Nobody needs to wait for it; not calling it only makes the next start merge again. */

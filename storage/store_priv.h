@@ -86,7 +86,8 @@ struct store {
     struct timer grow_timer;  /* The next attempt, when the disk had no room. */
     bool has_growth_failed;
 
-    bool is_freed;
+    bool is_closing; /* Ends when all changes are durable. */
+    bool is_freed;   /* Ends when nothing is in flight. */
     void *closed_context;
     void (*on_closed)(void *context); /* May be NULL. */
     uint64_t snapshots;
