@@ -87,6 +87,7 @@ void command_encode(const struct command *command, struct wbuf *w)
     switch (command->kind) {
     case COMMAND_FEATURE_LEVEL:
         wbuf_u16(w, command->feature_level.level);
+        wbuf_uuid(w, &command->feature_level.cluster_id);
         return;
     case COMMAND_NODE_REGISTERED:
         wbuf_i32(w, command->node.node_id);
@@ -117,6 +118,7 @@ static void decode_fields(struct rbuf *r, struct command *command)
     switch (command->kind) {
     case COMMAND_FEATURE_LEVEL:
         command->feature_level.level = rbuf_u16(r);
+        command->feature_level.cluster_id = rbuf_uuid(r);
         return;
     case COMMAND_NODE_REGISTERED:
         command->node.node_id = rbuf_i32(r);

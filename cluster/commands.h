@@ -43,6 +43,7 @@ struct command {
     union {
         struct {
             uint16_t level;
+            struct uuid cluster_id; /* Whose log this is. */
         } feature_level;
         struct {
             int32_t node_id;

@@ -52,10 +52,14 @@ void controller_free(struct controller *ct)
 
 /* ---- apply ---- */
 
-static enum err apply_feature_level(struct controller *ct, uint16_t level)
+static enum err
+apply_feature_level(struct controller *ct, uint16_t level, const struct uuid *cluster_id)
 {
     if (level > FEATURE_LEVEL) {
         return ERR_NEWER_FORMAT;
+    }
+    if (!uuid_equal(cluster_id, metadata_cluster_id(ct->image))) {
+        return ERR_FOREIGN;
     }
     if (level < ct->feature_level) {
         return ERR_CORRUPT; /* A level never falls. */
@@ -170,7 +174,8 @@ enum err controller_apply(struct controller *ct, struct slice bytes)
     }
     switch (command.kind) {
     case COMMAND_FEATURE_LEVEL:
-        return apply_feature_level(ct, command.feature_level.level);
+        return apply_feature_level(
+            ct, command.feature_level.level, &command.feature_level.cluster_id);
     case COMMAND_NODE_REGISTERED:
         return apply_node(ct, &command);
     case COMMAND_TOPIC_CREATED:
@@ -548,7 +553,7 @@ bool controller_propose_feature_level(const struct controller *ct, struct wbuf *
     }
     const struct command command = {
         .kind = COMMAND_FEATURE_LEVEL,
-        .feature_level = {.level = FEATURE_LEVEL},
+        .feature_level = {.level = FEATURE_LEVEL, .cluster_id = *metadata_cluster_id(ct->image)},
     };
     command_encode(&command, w);
     return true;
@@ -640,7 +645,11 @@ void controller_snapshot(const struct controller *ct, struct wbuf *stream)
     wbuf_init(&scratch, COMMAND_SIZE_MAX);
     struct command command = {
         .kind = COMMAND_FEATURE_LEVEL,
-        .feature_level = {.level = ct->feature_level},
+        .feature_level =
+            {
+                .level = ct->feature_level,
+                .cluster_id = *metadata_cluster_id(ct->image),
+            },
     };
     snapshot_add(stream, &scratch, &command);
     snapshot_nodes(ct, stream, &scratch);

@@ -40,6 +40,7 @@ void controller_free(struct controller *ct);
 
 /* One command of the log, in order.
  *   ERR_NEWER_FORMAT  written by a newer version of the program
+ *   ERR_FOREIGN       the log of another cluster
  *   ERR_CORRUPT       not a command, or one that contradicts those before it
  */
 enum err controller_apply(struct controller *ct, struct slice command);

@@ -655,6 +655,10 @@ static void say_why_not_opened(struct controller_driver *d, enum err e)
         what = "it is damaged: restore the data directory from a copy";
     } else if (e == ERR_NEWER_FORMAT) {
         what = "a newer version of coreflume wrote it: start that version";
+    } else if (e == ERR_FOREIGN) {
+        what =
+            "it is another cluster's than format.json says: put back what belongs together, or use "
+            "another --data-dir";
     } else if (e == ERR_NO_SPACE) {
         what = "the disk is full: free some space";
     }

@@ -41,8 +41,9 @@ def test_every_codec_there_and_back():
             equal(consume(node, topic), LINES, codec)
             with Connection(node.kafka) as c:
                 stored = batches(c.fetch(topic, 0, 0)[2])
-            # librdkafka leaves a batch that would not shrink as it is.
-            expect(stored[0][1] & 7 == number, f"{codec}: stored with codec {stored[0][1] & 7}")
+            # librdkafka leaves a batch that would not shrink as it is: not all need to have the codec.
+            codecs = {attributes & 7 for _, attributes, _, _ in stored}
+            expect(number in codecs, f"{codec}: stored with codecs {codecs}")
 
 
 def test_keys_headers_partitions():

@@ -17,7 +17,7 @@ static size_t make(struct command *commands, struct wbuf *configs)
     wbuf_init(configs, COMMAND_SIZE_MAX);
     command_encode_configs(pairs, 2, configs);
     size_t n = 0;
-    commands[n++] = (struct command){COMMAND_FEATURE_LEVEL, .feature_level = {1}};
+    commands[n++] = (struct command){COMMAND_FEATURE_LEVEL, .feature_level = {1, id}};
     commands[n++] =
         (struct command){COMMAND_NODE_REGISTERED, .node = {7, id, slice_of_string("rack-1")}};
     commands[n++] = (struct command){

@@ -240,6 +240,22 @@ Test(controller, a_newer_feature_level_is_not_served)
     tear_down(&f);
 }
 
+Test(controller, the_log_of_another_cluster_is_not_served)
+{
+    struct fixture f;
+    set_up(&f);
+    struct wbuf w;
+    wbuf_init(&w, COMMAND_SIZE_MAX);
+    const struct command foreign = {
+        COMMAND_FEATURE_LEVEL,
+        .feature_level = {FEATURE_LEVEL, {.bytes = {9, 9, 9}}},
+    };
+    command_encode(&foreign, &w);
+    cr_assert(eq(int, controller_apply(f.ct, wbuf_slice(&w)), ERR_FOREIGN));
+    wbuf_done(&w);
+    tear_down(&f);
+}
+
 Test(controller, a_node_registers_again_under_a_new_incarnation)
 {
     struct fixture f;
