@@ -1,0 +1,131 @@
+/* From options to values: listeners and their advertised addresses, topic defaults. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <string.h>
+
+#include "broker/options.h"
+#include "broker/settings.h"
+
+enum { PAIRS_MAX = 4 };
+
+struct fixture {
+    struct config_table *table;
+    struct config *config;
+    struct broker_settings settings;
+    char why[SETTINGS_WHY_SIZE];
+};
+
+static enum err read(struct fixture *f, const char *const *pairs)
+{
+    *f = (struct fixture){0};
+    cr_assert(eq(int, options_new(&f->table), ERR_OK));
+    cr_assert(eq(int, config_new(f->table, &f->config), ERR_OK));
+    for (size_t i = 0; pairs[i] != NULL; i++) {
+        cr_assert(eq(int, config_set_pair(f->config, pairs[i], f->why), ERR_OK), "%s", f->why);
+    }
+    return settings_from_config(&f->settings, f->config, 3, f->why);
+}
+
+static void done(struct fixture *f, enum err e)
+{
+    if (e == ERR_OK) {
+        settings_done(&f->settings);
+    }
+    config_free(f->config);
+    options_free(f->table);
+}
+
+Test(settings, defaults)
+{
+    struct fixture f;
+    enum err e = read(&f, (const char *const[]){NULL});
+    cr_assert(eq(int, e, ERR_OK), "%s", f.why);
+    const struct broker_settings *s = &f.settings;
+    cr_assert(eq(u32, s->listeners_count, 1));
+    cr_assert(eq(str, (char *)s->listeners[0].name, "PLAINTEXT"));
+    cr_assert(eq(str, (char *)s->listeners[0].bind.host, "127.0.0.1"));
+    cr_assert(eq(int, s->listeners[0].advertised.port, 9092));
+    cr_assert(eq(str, (char *)s->data_dir, "data"));
+    cr_assert(s->has_admin);
+    cr_assert(eq(u32, s->cluster.topic_defaults_count, 0));
+    cr_assert(eq(u32, s->kafka_limits.conns_max, 33334), "a share of 100000 for each of 3");
+    cr_assert(eq(ptr, (void *)s->cluster.rack, NULL));
+    done(&f, e);
+}
+
+Test(settings, each_listener_has_its_own_advertised_address)
+{
+    struct fixture f;
+    enum err e = read(&f,
+                      (const char *const[]){
+                          "listeners=IN://10.0.0.1:1,OUT://0.0.0.0:2,SIX://[::1]:3,ALL://:4",
+                          "advertised.listeners=OUT://example.org:9",
+                          NULL,
+                      });
+    cr_assert(eq(int, e, ERR_OK), "%s", f.why);
+    const struct listener_settings *l = f.settings.listeners;
+    cr_assert(eq(u32, f.settings.listeners_count, 4));
+    cr_assert(eq(str, (char *)l[0].advertised.host, "10.0.0.1"));
+    cr_assert(eq(str, (char *)l[1].bind.host, "0.0.0.0"));
+    cr_assert(eq(str, (char *)l[1].advertised.host, "example.org"));
+    cr_assert(eq(int, l[1].advertised.port, 9));
+    cr_assert(eq(str, (char *)l[2].advertised.host, "::1"));
+    cr_assert(eq(str, (char *)l[3].bind.host, "0.0.0.0"));
+    cr_assert(ne(str, (char *)l[3].advertised.host, "0.0.0.0"), "nobody can connect to that");
+    done(&f, e);
+}
+
+Test(settings, what_contradicts_itself_is_refused)
+{
+    static const struct {
+        const char *pairs[3];
+        const char *text;
+    } rows[] = {
+        {{"listeners=9092", NULL}, "NAME://HOST:PORT"},
+        {{"listeners=://h:1", NULL}, "NAME://HOST:PORT"},
+        {{"listeners=A://h:1,A://h:2", NULL}, "twice"},
+        {{"listeners=A://h:99999", NULL}, "NAME://HOST:PORT"},
+        {{"advertised.listeners=B://h:1", NULL}, "'B'"},
+        {{"advertised.listeners=PLAINTEXT://0.0.0.0:1", NULL}, "clients can connect"},
+        {{"listener.security.protocol.map=PLAINTEXT:SASL_SSL", NULL}, "SASL_SSL"},
+        {{"listener.security.protocol.map=PLAINTEXT", NULL}, "NAME:PROTOCOL"},
+        {{"log.dirs=a,b", NULL}, "one directory"},
+        {{"coreflume.admin.listener=nothing", NULL}, "HOST:PORT"},
+        {{"log.cleanup.policy=keep", NULL}, "log.cleanup.policy"},
+        {{"log.cleaner.min.cleanable.ratio=2", NULL}, "log.cleaner.min.cleanable.ratio"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fixture f;
+        enum err e = read(&f, rows[i].pairs);
+        cr_assert(eq(int, e, ERR_CONFIG_INVALID), "row %zu", i);
+        cr_assert(strstr(f.why, rows[i].text) != NULL, "row %zu: %s", i, f.why);
+        cr_assert(strstr(f.why, "--set") != NULL, "row %zu says where: %s", i, f.why);
+        done(&f, e);
+    }
+}
+
+/* Values come with a unit, topics want plain numbers; only what was said counts as set. */
+Test(settings, topic_defaults_are_plain)
+{
+    struct fixture f;
+    enum err e = read(&f,
+                      (const char *const[]){
+                          "log.segment.bytes=64MiB",
+                          "log.retention.ms=7d",
+                          "log.cleanup.policy=compact",
+                          NULL,
+                      });
+    cr_assert(eq(int, e, ERR_OK), "%s", f.why);
+    static const char *const wanted[][2] = {
+        {"cleanup.policy", "compact"},
+        {"retention.ms", "604800000"},
+        {"segment.bytes", "67108864"},
+    };
+    cr_assert(eq(u32, f.settings.cluster.topic_defaults_count, 3));
+    for (size_t i = 0; i < 3; i++) {
+        const struct topic_config_entry *entry = &f.settings.cluster.topic_defaults[i];
+        cr_assert(eq(str, entry->name, (char *)wanted[i][0]));
+        cr_assert(eq(str, entry->value, (char *)wanted[i][1]));
+    }
+    done(&f, e);
+}
