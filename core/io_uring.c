@@ -241,7 +241,7 @@ static void prepare_send(struct uring *u, struct io_uring_sqe *sqe, struct io_op
         .msg_iov = (struct iovec *)op->rest, /* Not written by the kernel. */
         .msg_iovlen = op->rest_count,
     };
-    io_uring_prep_sendmsg(sqe, op->fd, header, flags);
+    io_uring_prep_sendmsg(sqe, op->fd, header, (unsigned)flags);
 }
 
 static void prepare_fsync_dir(struct io_uring_sqe *sqe, struct io_op *op)
