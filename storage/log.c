@@ -75,13 +75,15 @@ struct log_segment *log_segment_new(struct log *l, const struct segment_base *ba
     seg->base = *base;
     seg->salt = salt;
     seg->generation = l->generation;
-    seg->is_index_good = true;
+    seg->has_points = true;
     seg->filled_to = SEGMENT_HEADER_SIZE;
     seg->tail_pos = SEGMENT_HEADER_SIZE;
     seg->end_pos = SEGMENT_HEADER_SIZE;
     seg->point_next_pos = SEGMENT_HEADER_SIZE;
     seg->max_timestamp = -1;
     list_init(&seg->link);
+    list_init(&seg->index_link);
+    list_init(&seg->index_waiters);
     segment_file_init(&seg->file);
     return seg;
 }
@@ -90,24 +92,22 @@ void log_segment_free(struct log_segment *seg)
 {
     assert(seg->file.state == SEGMENT_FILE_CLOSED);
     assert(seg->file.users_count == 0);
+    assert(seg->index_task == NULL);
     list_remove(&seg->link);
-    segment_points_done(&seg->points);
+    log_index_forget(seg);
     free(seg->jumps);
     free(seg);
 }
 
 void log_segment_note(struct log_segment *seg, uint64_t pos, const struct entry_header *h)
 {
-    if (pos >= seg->point_next_pos) {
-        const struct segment_point p = {
-            .pos = pos,
-            .index = h->index,
-            .offset = h->base_offset,
-            .max_timestamp = seg->max_timestamp,
-        };
-        (void)segment_points_add(&seg->points, &p); /* Without memory: sparser, still right. */
-        seg->point_next_pos = pos + seg->log->options.index_interval;
-    }
+    const struct segment_point p = {
+        .pos = pos,
+        .index = h->index,
+        .offset = h->base_offset,
+        .max_timestamp = seg->max_timestamp,
+    };
+    segment_points_note(&seg->points, &p, &seg->point_next_pos, seg->log->options.index_interval);
     if (h->max_timestamp > seg->max_timestamp) {
         seg->max_timestamp = h->max_timestamp;
     }
@@ -324,7 +324,7 @@ bool log_is_quiet(const struct log *l)
         }
     }
     bool has_round = l->rounds_count > 0 && !flusher_is_failed(l->env.flusher);
-    return !has_round && l->fill == NULL && list_is_empty(&l->walks);
+    return !has_round && l->fill == NULL && l->index_tasks_count == 0 && list_is_empty(&l->walks);
 }
 
 static void on_task(struct task *t)

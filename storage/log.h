@@ -129,6 +129,7 @@ struct log_stats {
     uint64_t read_bytes; /* Answered, from memory or disk. */
     uint64_t disk_read_bytes;
     uint64_t corrupt_reads;
+    uint64_t index_rebuilds;
 };
 const struct log_stats *log_stats(const struct log *l);
 

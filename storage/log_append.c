@@ -93,6 +93,7 @@ static struct log_segment *roll(struct log *l)
     if (old != NULL) {
         old->tail_pos = block_align_up(old->tail_pos);
         l->sealed_size += old->tail_pos;
+        l->has_unindexed = true;
         l->stats.rolls++;
     }
     list_push_back(&l->segments, &seg->link);
@@ -390,6 +391,7 @@ static void on_round_flushed(struct flush_client *c)
     if (is_news) {
         l->stats.flushes++;
         log_shared_touch(l->env.shared, l);
+        log_index_seal(l);
         if (l->state == LOG_OPEN || l->state == LOG_CUTTING) {
             l->callbacks->on_flushed(l->context, round.index);
         }

@@ -247,6 +247,7 @@ static void apply(struct log_cut_exec *x)
     if (log_segment_add_jump(seg, &j) != ERR_OK) {
         panic("no memory for a cut");
     }
+    log_index_unseal(seg);
     seg->end_pos = x->record.pos;
     seg->tail_pos = j.resume_pos;
     segment_points_cut(&seg->points, x->record.index);
@@ -363,6 +364,8 @@ struct log_cut_task {
     struct log_cut *cut;
     enum cut_task_state state;
     struct log_walk walk;
+    struct segment_wait index_wait;
+    uint64_t start_index; /* The entry that the index names. */
     struct log_segment *seg;
     uint64_t pos;           /* End of the last entry that stays. */
     struct segment_base at; /* What the log ends with after the cut. */
@@ -451,12 +454,19 @@ static enum walk_verdict on_entry(struct log_walk *w, const struct scan_result *
     return WALK_STOP;
 }
 
+static void locate(struct log_cut_task *t);
+
 static void on_located(struct log_walk *w, enum walk_reason reason)
 {
     struct log_cut_task *t = container_of(w, struct log_cut_task, walk);
     if (reason == WALK_DAMAGE && w->scan.jumps[w->scan.jump_next].index < t->cut->index) {
         log_walk_leap(w);
         log_walk_run(w);
+        return;
+    }
+    if (reason == WALK_BAD && w->scan.index == t->start_index && log_index_doubt(t->seg)) {
+        log_walk_done(w);
+        locate(t);
         return;
     }
     enum err e = w->error;
@@ -482,10 +492,21 @@ static struct log_segment *segment_by_index(const struct log *l, uint64_t index)
     return seg;
 }
 
+static void on_index_ready(struct segment_wait *w, enum err e)
+{
+    (void)e;
+    locate(container_of(w, struct log_cut_task, index_wait));
+}
+
 static void locate(struct log_cut_task *t)
 {
     struct log *l = t->log;
+    t->state = CUT_WAIT_LOCATE;
     t->seg = segment_by_index(l, t->cut->index);
+    t->index_wait.on_ready = on_index_ready;
+    if (!log_index_want(t->seg, &t->index_wait)) {
+        return;
+    }
     t->max_timestamp = -1;
     if (t->seg->base.index == t->cut->index) {
         t->pos = SEGMENT_HEADER_SIZE;
@@ -493,7 +514,6 @@ static void locate(struct log_cut_task *t)
         execute(t);
         return;
     }
-    t->state = CUT_WAIT_LOCATE;
     struct log_walk *w = &t->walk;
     log_walk_init(w, l);
     w->class = BUF_RESERVED;
@@ -506,6 +526,7 @@ static void locate(struct log_cut_task *t)
         t->max_timestamp = p->max_timestamp;
     }
     log_walk_seek_point(w, t->seg, p);
+    t->start_index = w->scan.index;
     list_push_back(&l->walks, &w->link);
     log_walk_run(w);
 }

@@ -69,19 +69,27 @@ struct segment_file {
     bool is_unwanted; /* segment_file_close was called: it is closed for good. */
 };
 
+struct log_index_task;
+
 struct log_segment {
     struct list link; /* In log.segments, by base.index. */
     struct log *log;
     struct segment_base base;
     uint64_t salt;
     uint32_t generation;
-    bool is_usable;     /* Its manifest record is durable. */
-    bool is_index_good; /* points holds what it should, from the first entry on. */
+    bool is_usable; /* Its manifest record is durable. */
     uint64_t filled_to;
     uint64_t tail_pos; /* Where the next byte goes; a block boundary unless a page is open there. */
     uint64_t end_pos;  /* End of the last entry. */
     int64_t max_timestamp; /* -1 = none. */
     struct segment_points points;
+    bool has_points;          /* Else they left memory; see log_index_want. */
+    bool is_index_loaded;     /* The points come from the file. */
+    bool is_index_hopeless;   /* Writing the file failed. */
+    uint64_t index_file_size; /* 0: there is no file. */
+    struct log_index_task *index_task;
+    struct list index_waiters;  /* struct segment_wait */
+    struct list index_link;     /* In log_shared.indexes while the points may leave memory. */
     uint64_t point_next_pos;    /* From here on the next point is due. */
     struct segment_jump *jumps; /* By pos. */
     uint32_t jumps_count;
@@ -184,6 +192,8 @@ struct log {
 
     struct log_birth *birth; /* While one runs, or waits as a spare. */
     struct log_fill *fill;   /* While one runs. */
+    uint32_t index_tasks_count;
+    bool has_unindexed; /* There may be a sealed segment without index file. */
     uint32_t fill_step;
     uint64_t filled_at_us;
     struct log_recovery *recovery;
@@ -372,6 +382,22 @@ bool log_birth_stop(struct log *l);
 /* Starts filling ahead of the tail if it is time to. */
 void log_fill_check(struct log *l);
 
+/* log_index.c */
+
+/* Writes the index file of a sealed segment that has none, in the background, one at a time. */
+void log_index_seal(struct log *l);
+/* True: seg has its points. False: they are being loaded or rebuilt, and w is told. */
+bool log_index_want(struct log_segment *seg, struct segment_wait *w);
+/* Drops the points; log_index_want brings them back. */
+void log_index_forget(struct log_segment *seg);
+/* seg is sealed, and index_file_size says that it has a file: its points may leave memory. */
+void log_index_sealed(struct log_segment *seg);
+/* A point of seg names a place where its entry is not. False: the points come from the log itself;
+ * it is the log that is damaged. True: they are dropped and rebuilt from the log when wanted. */
+bool log_index_doubt(struct log_segment *seg);
+/* seg takes entries again: its file is gone, its points stay in memory. */
+void log_index_unseal(struct log_segment *seg);
+
 /* ---- log_shared.c ---- */
 
 struct log_shared {
@@ -381,6 +407,7 @@ struct log_shared {
     struct list logs;       /* struct log */
     struct list cache;      /* struct log_page, clean, oldest first. */
     struct list idle_files; /* struct segment_file, open without users, oldest first. */
+    struct list indexes;    /* struct log_segment whose points may go, longest unused first. */
     struct list quiet;      /* struct log whose {D, commit} is not persisted, by deadline. */
     struct timer quiet_timer;
     struct buf *zeros;

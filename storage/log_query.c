@@ -12,6 +12,10 @@ enum {
 struct query_walk {
     struct log_walk walk;
     struct log_time_query *query;
+    struct log_segment *seg; /* Where it starts. */
+    struct segment_wait index_wait;
+    uint64_t start_index; /* The entry that the index names. */
+    bool is_by_point;     /* Started at a point of the index. */
 };
 
 static struct query_walk *query_walk_of(struct log_walk *w)
@@ -79,6 +83,8 @@ static enum walk_verdict on_entry(struct log_walk *w, const struct scan_result *
     return WALK_STOP;
 }
 
+static bool doubts_index(struct query_walk *qw);
+
 static void on_end(struct log_walk *w, enum walk_reason reason)
 {
     struct query_walk *qw = query_walk_of(w);
@@ -90,8 +96,10 @@ static void on_end(struct log_walk *w, enum walk_reason reason)
         finish(qw, ERR_OK);
         break;
     case WALK_BAD:
-        log_report_corruption(w);
-        finish(qw, ERR_CORRUPT);
+        if (!doubts_index(qw)) {
+            log_report_corruption(w);
+            finish(qw, ERR_CORRUPT);
+        }
         break;
     case WALK_DAMAGE:
         log_walk_leap(w); /* The first readable one is the best answer there is. */
@@ -101,6 +109,34 @@ static void on_end(struct log_walk *w, enum walk_reason reason)
         finish(qw, w->error);
         break;
     }
+}
+
+static void start_in_segment(struct query_walk *qw)
+{
+    const struct segment_point *p =
+        segment_points_by_timestamp(&qw->seg->points, qw->query->timestamp);
+    log_walk_seek_point(&qw->walk, qw->seg, p);
+    qw->is_by_point = p != NULL;
+    qw->start_index = qw->walk.scan.index;
+    log_walk_run(&qw->walk);
+}
+
+static void on_index_ready(struct segment_wait *wait, enum err e)
+{
+    (void)e;
+    start_in_segment(container_of(wait, struct query_walk, index_wait));
+}
+
+/* As in log_read.c. */
+static bool doubts_index(struct query_walk *qw)
+{
+    if (!qw->is_by_point || qw->walk.scan.index != qw->start_index || !log_index_doubt(qw->seg)) {
+        return false;
+    }
+    qw->is_by_point = false;
+    log_walk_seek_start(&qw->walk, qw->seg);
+    log_walk_run(&qw->walk);
+    return true;
 }
 
 static void on_start(struct log_walk *w)
@@ -113,8 +149,11 @@ static void on_start(struct log_walk *w)
             break;
         }
         if (seg->max_timestamp >= q->timestamp) {
-            log_walk_seek_point(w, seg, segment_points_by_timestamp(&seg->points, q->timestamp));
-            log_walk_run(w);
+            qw->seg = seg;
+            qw->index_wait.on_ready = on_index_ready;
+            if (log_index_want(seg, &qw->index_wait)) {
+                start_in_segment(qw);
+            }
             return;
         }
     }

@@ -13,6 +13,10 @@ enum {
 struct read_walk {
     struct log_walk walk;
     struct log_read *read;
+    struct log_segment *seg; /* Where it starts. */
+    struct segment_wait index_wait;
+    uint64_t start_index; /* The entry that the index names. */
+    bool is_by_point;     /* Started at a point of the index. */
 };
 
 static struct read_walk *read_walk_of(struct log_walk *w)
@@ -95,6 +99,8 @@ void log_report_corruption(struct log_walk *w)
               entry_fault_name(w->result.fault));
 }
 
+static bool doubts_index(struct read_walk *rw);
+
 static void on_end(struct log_walk *w, enum walk_reason reason)
 {
     struct read_walk *rw = read_walk_of(w);
@@ -107,8 +113,10 @@ static void on_end(struct log_walk *w, enum walk_reason reason)
         finish(rw, ERR_OK);
         break;
     case WALK_BAD:
-        log_report_corruption(w);
-        finish(rw, ERR_CORRUPT);
+        if (!doubts_index(rw)) {
+            log_report_corruption(w);
+            finish(rw, ERR_CORRUPT);
+        }
         break;
     case WALK_DAMAGE:
         if (r->size == 0 && w->scan.jumps[w->scan.jump_next].offset <= r->offset) {
@@ -133,6 +141,37 @@ static uint32_t window_size_for(const struct log_read *r)
     return size;
 }
 
+static void start_in_segment(struct read_walk *rw)
+{
+    struct log_read *r = rw->read;
+    const struct segment_point *p = segment_points_by_offset(&rw->seg->points, r->offset);
+    log_walk_seek_point(&rw->walk, rw->seg, p);
+    rw->is_by_point = p != NULL;
+    rw->start_index = rw->walk.scan.index;
+    rw->walk.scan.skip_offset = r->offset;
+    log_walk_run(&rw->walk);
+}
+
+static void on_index_ready(struct segment_wait *wait, enum err e)
+{
+    (void)e;
+    start_in_segment(container_of(wait, struct read_walk, index_wait));
+}
+
+/* The index named a place where its entry is not. It is not believed any more; if the walk through
+ * the whole segment meets a bad entry, too, it is the log that is damaged. */
+static bool doubts_index(struct read_walk *rw)
+{
+    if (!rw->is_by_point || rw->walk.scan.index != rw->start_index || !log_index_doubt(rw->seg)) {
+        return false;
+    }
+    log_walk_seek_start(&rw->walk, rw->seg);
+    rw->is_by_point = false;
+    rw->walk.scan.skip_offset = rw->read->offset;
+    log_walk_run(&rw->walk);
+    return true;
+}
+
 static void on_start(struct log_walk *w)
 {
     struct read_walk *rw = read_walk_of(w);
@@ -146,10 +185,11 @@ static void on_start(struct log_walk *w)
         finish(rw, ERR_OK);
         return;
     }
-    struct log_segment *seg = log_segment_by_offset(l, r->offset);
-    log_walk_seek_point(w, seg, segment_points_by_offset(&seg->points, r->offset));
-    w->scan.skip_offset = r->offset;
-    log_walk_run(w);
+    rw->seg = log_segment_by_offset(l, r->offset);
+    rw->index_wait.on_ready = on_index_ready;
+    if (log_index_want(rw->seg, &rw->index_wait)) {
+        start_in_segment(rw);
+    }
 }
 
 void log_read_begin(struct log *l, struct log_read *r)

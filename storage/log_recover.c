@@ -117,6 +117,8 @@ static void finish(struct log_recovery *r, enum err e)
     l->state = LOG_OPEN;
     if (e == ERR_OK) {
         log_shared_touch(l->env.shared, l);
+        l->has_unindexed = true;
+        log_index_seal(l);
         l->callbacks->on_opened(l->context, ERR_OK);
         return;
     }
@@ -571,6 +573,24 @@ static void set_tail(struct log_segment *seg)
     }
 }
 
+/* The segment is sealed. Its index file, if there is one, is looked at only when the points that
+ * this walk collected have left memory. */
+static void adopt_index_file(struct log_recovery *r)
+{
+    struct log_segment *seg = r->seg;
+    struct log *l = r->log;
+    if (!has_file(r, seg->base.index, ".index")) {
+        return;
+    }
+    char *path = log_segment_path(l, seg->base.index, ".index");
+    uint64_t size;
+    if (path != NULL && io_file_size(&log_shard(l)->io, path, &size) == ERR_OK) {
+        seg->index_file_size = size;
+        log_index_sealed(seg);
+    }
+    free(path);
+}
+
 static void on_end(struct log_walk *w, enum walk_reason reason)
 {
     struct log_recovery *r = container_of(w, struct log_recovery, walk);
@@ -595,6 +615,7 @@ static void on_end(struct log_walk *w, enum walk_reason reason)
     set_tail(r->seg);
     const struct log_segment *next = log_segment_after(r->seg);
     if (next != NULL && next->base.index == w->scan.index) {
+        adopt_index_file(r);
         scan_segment(r);
     } else {
         probe_start(r);

@@ -35,6 +35,7 @@ enum err log_shared_new(struct shard *s,
     list_init(&ls->logs);
     list_init(&ls->cache);
     list_init(&ls->idle_files);
+    list_init(&ls->indexes);
     list_init(&ls->quiet);
     timer_init(&ls->quiet_timer, on_quiet_timer);
     *ret_shared = ls;

@@ -40,6 +40,7 @@ void log_shared_fail(struct log_shared *ls, enum err e);
 struct log_shared_stats {
     uint64_t cache_used_size;
     uint64_t cache_evicted_pages;
+    uint64_t index_used_size; /* Points of sealed segments in memory. */
     uint64_t files_open;
     uint64_t quiet_persisted; /* {D, commit} values put for quiet logs. */
 };

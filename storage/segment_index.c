@@ -54,6 +54,17 @@ enum err segment_points_add(struct segment_points *ps, const struct segment_poin
     return e;
 }
 
+void segment_points_note(struct segment_points *ps,
+                         const struct segment_point *p,
+                         uint64_t *next_pos,
+                         uint32_t interval)
+{
+    if (p->pos >= *next_pos) {
+        (void)segment_points_add(ps, p);
+        *next_pos = p->pos + interval;
+    }
+}
+
 void segment_points_cut(struct segment_points *ps, uint64_t index)
 {
     while (ps->count > 0 && ps->all[ps->count - 1].index >= index) {

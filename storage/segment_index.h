@@ -36,6 +36,12 @@ struct segment_points {
 void segment_points_done(struct segment_points *ps);
 /* ERR_BUSY without memory; the index is then sparser there and still right. */
 enum err segment_points_add(struct segment_points *ps, const struct segment_point *p);
+/* Adds p if it is at or above *next_pos, and moves that on by interval. Without memory the index
+ * stays sparser, and right. */
+void segment_points_note(struct segment_points *ps,
+                         const struct segment_point *p,
+                         uint64_t *next_pos,
+                         uint32_t interval);
 /* Removes points at or above index. */
 void segment_points_cut(struct segment_points *ps, uint64_t index);
 size_t segment_points_size(const struct segment_points *ps);

@@ -1,0 +1,471 @@
+/* Index files of sealed segments: written in the background, loaded when a reader needs points that
+ * left memory, rebuilt from the log when the file is missing, damaged or disagrees with the log.
+ *
+ *   write:  WAIT_MEMORY -> WAIT_CREATE -> WAIT_WRITE -> WAIT_FSYNC -> WAIT_CLOSE -> WAIT_RENAME
+ *                       -> WAIT_FSYNC_DIR -> done
+ *   load:   WAIT_LOAD_OPEN -> WAIT_LOAD_READ -> WAIT_LOAD_CLOSE -> done, or
+ *           WAIT_REBUILD -> done, and the file is written anew
+ *
+ * Nothing depends on an index file: a failure is logged and the segment is walked instead. Points
+ * only say where to start looking; the entry there is checked against them by whoever goes there.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/logger.h"
+#include "storage/log_priv.h"
+
+enum index_state {
+    INDEX_WAIT_CREATE,
+    INDEX_WAIT_WRITE,
+    INDEX_WAIT_FSYNC,
+    INDEX_WAIT_CLOSE,
+    INDEX_WAIT_RENAME,
+    INDEX_WAIT_FSYNC_DIR,
+    INDEX_WAIT_LOAD_OPEN,
+    INDEX_WAIT_LOAD_READ,
+    INDEX_WAIT_LOAD_CLOSE,
+    INDEX_WAIT_REBUILD,
+};
+
+struct log_index_task {
+    struct log_segment *seg;
+    enum index_state state;
+    enum err result; /* Of a write or load, carried over the close. */
+    int fd;
+    uint64_t file_size;
+    struct buf *buf;
+    char *path;
+    char *tmp_path;
+    struct io_op op;
+
+    struct log_walk walk; /* Rebuilding, into these: */
+    struct segment_points points;
+    uint64_t point_next_pos;
+    int64_t max_timestamp;
+};
+
+static void index_run(struct log_index_task *t);
+
+static void on_op_done(struct io_op *op)
+{
+    index_run(container_of(op, struct log_index_task, op));
+}
+
+static void submit(struct log_index_task *t, const struct io_op *op, enum index_state next)
+{
+    t->state = next;
+    t->op = *op;
+    t->op.on_done = on_op_done;
+    io_submit(&log_shard(t->seg->log)->io, &t->op);
+}
+
+/* ---- memory ---- */
+
+/* Points of sealed segments whose file exists may leave memory, the longest unused first. */
+static void evict(struct log_shared *ls)
+{
+    while (ls->stats.index_used_size > ls->options.index_size_max && !list_is_empty(&ls->indexes)) {
+        log_index_forget(container_of(ls->indexes.next, struct log_segment, index_link));
+    }
+}
+
+static void make_evictable(struct log_segment *seg)
+{
+    struct log_shared *ls = seg->log->env.shared;
+    assert(list_is_empty(&seg->index_link));
+    list_push_back(&ls->indexes, &seg->index_link);
+    ls->stats.index_used_size += segment_points_size(&seg->points);
+    evict(ls);
+}
+
+static void make_permanent(struct log_segment *seg)
+{
+    if (!list_is_empty(&seg->index_link)) {
+        seg->log->env.shared->stats.index_used_size -= segment_points_size(&seg->points);
+        list_remove(&seg->index_link);
+    }
+}
+
+void log_index_sealed(struct log_segment *seg)
+{
+    if (seg->index_file_size > 0 && list_is_empty(&seg->index_link)) {
+        make_evictable(seg);
+    }
+}
+
+void log_index_forget(struct log_segment *seg)
+{
+    make_permanent(seg);
+    segment_points_done(&seg->points);
+    seg->has_points = false;
+}
+
+bool log_index_doubt(struct log_segment *seg)
+{
+    if (!seg->is_index_loaded || seg->index_task != NULL) {
+        return false;
+    }
+    seg->index_file_size = 0;
+    seg->is_index_loaded = false;
+    log_index_forget(seg);
+    return true;
+}
+
+void log_index_unseal(struct log_segment *seg)
+{
+    make_permanent(seg);
+    seg->index_file_size = 0;
+    seg->is_index_hopeless = false;
+}
+
+/* ---- ending ---- */
+
+static void tell_waiters(struct log_segment *seg)
+{
+    struct list waiters;
+    list_init(&waiters);
+    list_splice_back(&waiters, &seg->index_waiters);
+    for (struct list *n = list_pop_front(&waiters); n != NULL; n = list_pop_front(&waiters)) {
+        struct segment_wait *w = container_of(n, struct segment_wait, link);
+        w->on_ready(w, ERR_OK);
+    }
+}
+
+static void finish(struct log_index_task *t)
+{
+    struct log_segment *seg = t->seg;
+    struct log *l = seg->log;
+    buf_unref(t->buf);
+    free(t->path);
+    free(t->tmp_path);
+    free(t);
+    seg->index_task = NULL;
+    l->index_tasks_count--;
+    tell_waiters(seg); /* Before the points may leave again. */
+    if (seg->has_points) {
+        log_index_sealed(seg);
+    }
+    log_index_seal(l);
+    log_poke(l);
+}
+
+static struct log_index_task *task_new(struct log_segment *seg)
+{
+    struct log_index_task *t = calloc(1, sizeof(*t));
+    if (t == NULL) {
+        panic("no memory for an index");
+    }
+    t->seg = seg;
+    t->fd = -1;
+    t->path = log_segment_path(seg->log, seg->base.index, ".index");
+    t->tmp_path = log_path(seg->log->dir, "index.tmp");
+    if (t->path == NULL || t->tmp_path == NULL) {
+        panic("no memory for a path");
+    }
+    assert(seg->index_task == NULL);
+    seg->index_task = t;
+    seg->log->index_tasks_count++;
+    return t;
+}
+
+static bool get_buffer(struct log_index_task *t, size_t size)
+{
+    struct log *l = t->seg->log;
+    t->buf = buf_alloc(log_shard(l)->bufs, size, BUF_RESERVED);
+    if (t->buf == NULL && log_shared_evict(l->env.shared, size)) {
+        t->buf = buf_alloc(log_shard(l)->bufs, size, BUF_RESERVED);
+    }
+    return t->buf != NULL;
+}
+
+/* ---- write ---- */
+
+static void write_failed(struct log_index_task *t, enum err e)
+{
+    struct log *l = t->seg->log;
+    t->seg->is_index_hopeless = true; /* Until the next start. */
+    log_warn(log_shard(l)->log,
+             "log_index_not_written",
+             "log=%s segment=%" PRIu64 " err=%s",
+             l->name,
+             t->seg->base.index,
+             err_name(e));
+    finish(t);
+}
+
+static void start_write(struct log_segment *seg)
+{
+    struct log_index_task *t = task_new(seg);
+    t->file_size = segment_index_file_size(&seg->points);
+    make_permanent(seg);
+    if (!get_buffer(t, t->file_size)) {
+        write_failed(t, ERR_BUSY);
+        return;
+    }
+    struct segment_index_header h = {
+        .salt = seg->salt,
+        .base_index = seg->base.index,
+        .generation = seg->log->generation,
+        .covered_pos = seg->end_pos,
+        .covered_next = log_segment_after(seg)->base.index,
+        .max_timestamp = seg->max_timestamp,
+    };
+    segment_index_encode(&h, &seg->points, t->buf->data);
+    submit(t,
+           &(struct io_op){
+               .kind = IO_OPEN,
+               .path = t->tmp_path,
+               .open_flags = IO_OPEN_READ | IO_OPEN_WRITE | IO_OPEN_CREATE | IO_OPEN_TRUNCATE |
+                             IO_OPEN_DIRECT,
+           },
+           INDEX_WAIT_CREATE);
+}
+
+void log_index_seal(struct log *l)
+{
+    if (!l->has_unindexed || l->index_tasks_count > 0 || l->state != LOG_OPEN || l->is_failed) {
+        return;
+    }
+    list_for_each (n, &l->segments) {
+        struct log_segment *seg = container_of(n, struct log_segment, link);
+        const struct log_segment *next = log_segment_after(seg);
+        if (next == NULL || next->base.index - 1 > l->flushed_index) {
+            break;
+        }
+        if (seg->index_file_size == 0 && !seg->is_index_hopeless && seg->has_points) {
+            start_write(seg);
+            return;
+        }
+    }
+    /* Those that are sealed but not flushed yet come with their flush. */
+    const struct log_segment *tail = log_tail_segment(l);
+    l->has_unindexed = tail != NULL && tail->base.index - 1 > l->flushed_index;
+}
+
+static void run_write(struct log_index_task *t)
+{
+    const enum index_state state = t->state;
+    if (t->op.result != ERR_OK && t->result == ERR_OK) {
+        t->result = t->op.result;
+    }
+    if (state == INDEX_WAIT_CREATE && t->result == ERR_OK) {
+        t->fd = t->op.result_fd;
+        submit(t,
+               &(struct io_op){
+                   .kind = IO_WRITE,
+                   .fd = t->fd,
+                   .buf = t->buf->data,
+                   .size = t->file_size,
+               },
+               INDEX_WAIT_WRITE);
+    } else if (state == INDEX_WAIT_WRITE && t->result == ERR_OK) {
+        submit(t, &(struct io_op){.kind = IO_FSYNC, .fd = t->fd}, INDEX_WAIT_FSYNC);
+    } else if (t->fd != -1) {
+        submit(t, &(struct io_op){.kind = IO_CLOSE, .fd = t->fd}, INDEX_WAIT_CLOSE);
+        t->fd = -1;
+    } else if (t->result != ERR_OK) {
+        write_failed(t, t->result);
+    } else if (state == INDEX_WAIT_CLOSE) {
+        submit(t,
+               &(struct io_op){.kind = IO_RENAME, .path = t->tmp_path, .new_path = t->path},
+               INDEX_WAIT_RENAME);
+    } else if (state == INDEX_WAIT_RENAME) {
+        submit(t,
+               &(struct io_op){.kind = IO_FSYNC_DIR, .path = t->seg->log->dir},
+               INDEX_WAIT_FSYNC_DIR);
+    } else {
+        t->seg->index_file_size = t->file_size;
+        finish(t);
+    }
+}
+
+/* ---- load ---- */
+
+/* The segment as the log knows it; a file that says otherwise is of another time. */
+static bool is_of_segment(const struct segment_index_header *h, const struct log_segment *seg)
+{
+    const struct log_segment *next = log_segment_after(seg);
+    uint32_t generation_min = seg->generation;
+    for (uint32_t i = 0; i < seg->jumps_count; i++) {
+        if (!seg->jumps[i].is_damage && seg->jumps[i].generation > generation_min) {
+            generation_min = seg->jumps[i].generation;
+        }
+    }
+    return h->salt == seg->salt && h->base_index == seg->base.index &&
+           h->generation >= generation_min && h->generation <= seg->log->generation &&
+           h->covered_pos == seg->end_pos && next != NULL && h->covered_next == next->base.index;
+}
+
+static enum err take_file(struct log_index_task *t, size_t size)
+{
+    struct log_segment *seg = t->seg;
+    struct segment_points points = {0};
+    struct segment_index_header h;
+    enum err e = segment_index_decode(slice_of(t->buf->data, size), &h, &points);
+    if (e != ERR_OK) {
+        return e;
+    }
+    if (!is_of_segment(&h, seg)) {
+        segment_points_done(&points);
+        return ERR_CORRUPT;
+    }
+    seg->points = points;
+    seg->has_points = true;
+    seg->is_index_loaded = true;
+    return ERR_OK;
+}
+
+static enum walk_verdict on_rebuild_entry(struct log_walk *w, const struct scan_result *entry)
+{
+    struct log_index_task *t = container_of(w, struct log_index_task, walk);
+    const struct segment_point p = {
+        .pos = entry->pos,
+        .index = entry->header.index,
+        .offset = entry->header.base_offset,
+        .max_timestamp = t->max_timestamp,
+    };
+    segment_points_note(&t->points, &p, &t->point_next_pos, t->seg->log->options.index_interval);
+    if (entry->header.max_timestamp > t->max_timestamp) {
+        t->max_timestamp = entry->header.max_timestamp;
+    }
+    return WALK_ON;
+}
+
+static void on_rebuilt(struct log_walk *w, enum walk_reason reason)
+{
+    struct log_index_task *t = container_of(w, struct log_index_task, walk);
+    if (reason == WALK_DAMAGE) {
+        log_walk_leap(w);
+        log_walk_run(w);
+        return;
+    }
+    /* Whatever ended it: the points up to there are right, and beyond them a walk has further to
+     * go. */
+    struct log_segment *seg = t->seg;
+    log_walk_done(w);
+    seg->points = t->points;
+    seg->has_points = true;
+    seg->is_index_loaded = false;
+    seg->log->has_unindexed = true;
+    finish(t);
+}
+
+static void start_rebuild(struct log_index_task *t)
+{
+    struct log_segment *seg = t->seg;
+    log_warn(log_shard(seg->log)->log,
+             "log_index_rebuilt",
+             "log=%s segment=%" PRIu64 " err=%s",
+             seg->log->name,
+             seg->base.index,
+             err_name(t->result));
+    seg->log->stats.index_rebuilds++;
+    seg->index_file_size = 0;
+    t->state = INDEX_WAIT_REBUILD;
+    t->max_timestamp = -1;
+    struct log_walk *w = &t->walk;
+    log_walk_init(w, seg->log);
+    w->class = BUF_RESERVED;
+    w->is_one_segment = true;
+    w->is_patient = true;
+    w->on_entry = on_rebuild_entry;
+    w->on_end = on_rebuilt;
+    log_walk_seek_start(w, seg);
+    w->scan.skip_offset = INT64_MAX; /* Headers only. */
+    list_push_back(&seg->log->walks, &w->link);
+    log_walk_run(w);
+}
+
+static void run_load(struct log_index_task *t)
+{
+    const enum index_state state = t->state;
+    if (t->op.result != ERR_OK && t->result == ERR_OK) {
+        t->result = t->op.result;
+    }
+    if (state == INDEX_WAIT_LOAD_OPEN && t->result == ERR_OK) {
+        t->fd = t->op.result_fd;
+        submit(t,
+               &(struct io_op){
+                   .kind = IO_READ,
+                   .fd = t->fd,
+                   .buf = t->buf->data,
+                   .size = t->file_size,
+               },
+               INDEX_WAIT_LOAD_READ);
+    } else if (t->fd != -1) {
+        submit(t, &(struct io_op){.kind = IO_CLOSE, .fd = t->fd}, INDEX_WAIT_LOAD_CLOSE);
+        t->fd = -1;
+    } else {
+        if (t->result == ERR_OK) {
+            t->result = take_file(t, t->file_size);
+        }
+        if (t->result == ERR_OK) {
+            finish(t);
+        } else {
+            start_rebuild(t);
+        }
+    }
+}
+
+static void start_load(struct log_segment *seg)
+{
+    struct log_index_task *t = task_new(seg);
+    if (seg->index_file_size == 0) {
+        t->result = ERR_NOT_FOUND;
+        start_rebuild(t);
+        return;
+    }
+    t->file_size = seg->index_file_size;
+    if (t->file_size % ENTRY_BLOCK_SIZE != 0 || !get_buffer(t, t->file_size)) {
+        t->result = ERR_CORRUPT;
+        start_rebuild(t);
+        return;
+    }
+    submit(t,
+           &(struct io_op){
+               .kind = IO_OPEN,
+               .path = t->path,
+               .open_flags = IO_OPEN_READ | IO_OPEN_DIRECT,
+           },
+           INDEX_WAIT_LOAD_OPEN);
+}
+
+static void index_run(struct log_index_task *t)
+{
+    switch (t->state) {
+    case INDEX_WAIT_CREATE:
+    case INDEX_WAIT_WRITE:
+    case INDEX_WAIT_FSYNC:
+    case INDEX_WAIT_CLOSE:
+    case INDEX_WAIT_RENAME:
+    case INDEX_WAIT_FSYNC_DIR:
+        run_write(t);
+        break;
+    case INDEX_WAIT_LOAD_OPEN:
+    case INDEX_WAIT_LOAD_READ:
+    case INDEX_WAIT_LOAD_CLOSE:
+        run_load(t);
+        break;
+    case INDEX_WAIT_REBUILD:
+        break;
+    }
+}
+
+bool log_index_want(struct log_segment *seg, struct segment_wait *w)
+{
+    if (seg->has_points) {
+        if (!list_is_empty(&seg->index_link)) {
+            struct log_shared *ls = seg->log->env.shared;
+            list_remove(&seg->index_link);
+            list_push_back(&ls->indexes, &seg->index_link);
+        }
+        return true;
+    }
+    list_push_back(&seg->index_waiters, &w->link);
+    if (seg->index_task == NULL) {
+        start_load(seg);
+    }
+    return false;
+}
