@@ -1,6 +1,6 @@
 /* The subcommands of `coreflume` but start.
  *
- * Shard: none; called by main.
+ * One thread, no shard; called by main.
  */
 #pragma once
 

@@ -1,0 +1,96 @@
+/* The commands as a table: parsing, --help, and whatever else has to know them come from it.
+ *
+ * Rules
+ * 1. A letter or name of an option takes a value in all commands or in none: so the words of a
+ *    command line are known before the command is.
+ * 2. Errors are one line on stderr: `coreflume: what: what to do`. Exit codes: 0 ok, 1 failed, 2
+ *    wrong usage.
+ * 3. Output is for people unless --json asks for JSON.
+ *
+ * One thread, no shard.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum {
+    CLI_OK = 0,
+    CLI_FAILED = 1,
+    CLI_USAGE = 2,
+};
+
+enum cli_kind {
+    CLI_FLAG, /* No value. */
+    CLI_TEXT,
+    CLI_NUMBER, /* An integer from min to max. */
+    CLI_CHOICE, /* One of words. */
+};
+
+struct cli_option {
+    char letter;      /* 0: none. */
+    const char *name; /* Without dashes. NULL ends a list. */
+    enum cli_kind kind;
+    const char *value; /* How help calls the value; NULL for flags. */
+    const char *help;
+    bool is_repeatable;
+    int64_t min;
+    int64_t max;
+    const char *words; /* "a|b|c" */
+};
+
+struct cli;
+
+struct cli_command {
+    const char *name;                 /* "topic create" */
+    const char *operands;             /* "NAME...", or "". */
+    const char *summary;              /* One line, no full stop. */
+    const char *details;              /* More paragraphs for help, or NULL. */
+    const struct cli_option *options; /* Ends with an empty row; may be NULL. */
+    int operands_min;
+    int operands_max;            /* -1: any number. */
+    bool has_brokers;            /* Takes -b. */
+    bool has_json;               /* Takes --json. */
+    int (*run)(struct cli *cli); /* NULL: start, which is the broker's. */
+};
+
+/* All commands, in the order of help. */
+extern const struct cli_command CLI_COMMANDS[];
+extern const size_t CLI_COMMANDS_COUNT;
+
+extern const struct cli_option CLI_OPTION_BROKERS;
+extern const struct cli_option CLI_OPTION_JSON;
+extern const struct cli_option CLI_OPTION_HELP;
+
+struct cli_value {
+    const struct cli_option *option;
+    const char *text; /* NULL for flags. */
+};
+
+/* One call of the program. */
+struct cli {
+    const struct cli_command *command;
+    const char **operands; /* Behind the words of the command. */
+    const char **operands_memory;
+    int operands_count;
+    struct cli_value *values; /* In the order of the command line. */
+    int values_count;
+    FILE *out;
+    FILE *err;
+    int in_fd;
+};
+
+/* Writes `coreflume: ...` and a newline to err; returns code. */
+[[gnu::format(printf, 3, 4)]] int cli_fail(struct cli *cli, int code, const char *format, ...);
+
+/* The runs, by command. */
+int cli_topic_create(struct cli *cli);
+int cli_topic_list(struct cli *cli);
+int cli_topic_describe(struct cli *cli);
+int cli_topic_delete(struct cli *cli);
+int cli_produce(struct cli *cli);
+int cli_consume(struct cli *cli);
+int cli_version(struct cli *cli);
+int cli_help(struct cli *cli);

@@ -1,0 +1,99 @@
+/* The table of all commands. */
+#include <stdint.h>
+
+#include "cli/cli_command.h"
+
+const struct cli_option CLI_OPTION_BROKERS = {
+    .letter = 'b',
+    .name = "brokers",
+    .kind = CLI_TEXT,
+    .value = "HOST:PORT,...",
+    .help = "brokers to ask (default: COREFLUME_BROKERS, else 127.0.0.1:9092)",
+};
+
+const struct cli_option CLI_OPTION_JSON = {
+    .name = "json",
+    .help = "output for programs",
+};
+
+const struct cli_option CLI_OPTION_HELP = {
+    .letter = 'h',
+    .name = "help",
+    .help = "this text",
+};
+
+/* clang-format off */
+/* What the broker's own command line takes (broker/arguments.c); here for help only. */
+static const struct cli_option start_options[] = {
+    {.name = "config", .kind = CLI_TEXT, .value = "FILE", .help = "YAML file of options (docs/configuration.md)"},
+    {.name = "set", .kind = CLI_TEXT, .value = "NAME=VALUE", .help = "one option", .is_repeatable = true},
+    {.name = "data-dir", .kind = CLI_TEXT, .value = "DIR", .help = "where the data lie (default ./data)", .is_repeatable = true},
+    {.name = "kafka", .kind = CLI_TEXT, .value = "HOST:PORT", .help = "where Kafka clients are served (default 127.0.0.1:9092)"},
+    {.name = "advertise", .kind = CLI_TEXT, .value = "HOST:PORT", .help = "what clients are told to connect to"},
+    {.name = "admin", .kind = CLI_TEXT, .value = "HOST:PORT", .help = "admin HTTP server (default 127.0.0.1:9644)"},
+    {.name = "node-id", .kind = CLI_TEXT, .value = "N", .help = "number of the node (default 1)"},
+    {.name = "rack", .kind = CLI_TEXT, .value = "NAME", .help = "where the node stands"},
+    {.name = "cores", .kind = CLI_TEXT, .value = "LIST", .help = "CPUs to run on: 0-3,6 (default: all)"},
+    {.name = "memory", .kind = CLI_TEXT, .value = "SIZE", .help = "memory for buffers: 512MiB"},
+    {0},
+};
+
+static const struct cli_option create_options[] = {
+    {.letter = 'p', .name = "partitions", .kind = CLI_NUMBER, .value = "N", .help = "partitions of each (default: the broker's)", .min = 1, .max = 1000000},
+    {.letter = 'r', .name = "replicas", .kind = CLI_NUMBER, .value = "N", .help = "copies of each partition (default: the broker's)", .min = 1, .max = INT16_MAX},
+    {.letter = 'c', .name = "config", .kind = CLI_TEXT, .value = "NAME=VALUE", .help = "an option of the topic: retention.ms=60000", .is_repeatable = true},
+    {0},
+};
+
+static const struct cli_option produce_options[] = {
+    {.letter = 'k', .name = "key", .kind = CLI_TEXT, .value = "KEY", .help = "key of every record"},
+    {.letter = 'K', .name = "key-separator", .kind = CLI_TEXT, .value = "TEXT", .help = "lines are KEY TEXT VALUE: what stands between"},
+    {.letter = 'H', .name = "header", .kind = CLI_TEXT, .value = "NAME=VALUE", .help = "a header of every record", .is_repeatable = true},
+    {.letter = 'p', .name = "partition", .kind = CLI_NUMBER, .value = "N", .help = "the partition (default: by key, else in turn)", .min = 0, .max = INT32_MAX},
+    {.letter = 'z', .name = "codec", .kind = CLI_CHOICE, .value = "CODEC", .help = "compression: none (default), gzip, snappy, lz4, zstd", .words = "none|gzip|snappy|lz4|zstd"},
+    {.name = "acks", .kind = CLI_CHOICE, .value = "WHO", .help = "who has to have it: all (default), 1 (the leader), 0 (nobody)", .words = "all|-1|1|0"},
+    {.name = "idempotent", .help = "no record twice, whatever is retried"},
+    {.name = "timeout", .kind = CLI_NUMBER, .value = "SECONDS", .help = "how long to retry (default 30)", .min = 1, .max = 86400},
+    {0},
+};
+
+static const struct cli_option consume_options[] = {
+    {.letter = 'o', .name = "offset", .kind = CLI_TEXT, .value = "WHERE", .help = "start (default), end, N, -N (the last N), @TIME"},
+    {.letter = 'p', .name = "partition", .kind = CLI_NUMBER, .value = "N", .help = "only this partition (default: all)", .min = 0, .max = INT32_MAX},
+    {.letter = 'n', .name = "count", .kind = CLI_NUMBER, .value = "N", .help = "end after so many records", .min = 1, .max = INT64_MAX},
+    {.letter = 'e', .name = "exit", .help = "end at the end of the partitions, instead of waiting for more"},
+    {.letter = 'f', .name = "format", .kind = CLI_TEXT, .value = "FORMAT", .help = "how a record is printed (default '%v\\n')"},
+    {0},
+};
+
+/* clang-format on */
+static const char consume_details[] =
+    "WHERE: start, end, an offset, -N for the last N of each partition, or @TIME: @MILLISECONDS "
+    "since\n"
+    "1970, @2026-11-29, @2026-11-29T19:00:00Z, @2026-11-29T19:00:00+01:00, or @-90m (ago; s, m, h, "
+    "d).\n"
+    "\n"
+    "FORMAT: %v value, %k key, %t topic, %p partition, %o offset, %T timestamp in milliseconds,\n"
+    "%d timestamp as a date, %h headers (NAME=VALUE,...), %S size of the value, %K size of the "
+    "key\n"
+    "(-1: null), %% a percent sign; \\n \\t \\r \\\\ \\xHH. %s is the value too, as kcat has it.\n"
+    "\n"
+    "With --json each record is a line: "
+    "{\"topic\",\"partition\",\"offset\",\"timestamp\",\"key\",\"value\",\n"
+    "\"headers\":[{\"key\",\"value\"}]}; what is not UTF-8 stands in key_base64 and "
+    "value_base64.\n";
+
+/* clang-format off */
+const struct cli_command CLI_COMMANDS[] = {
+    {.name = "start", .operands = "", .summary = "run a broker", .options = start_options},
+    {.name = "topic create", .operands = "NAME...", .summary = "create topics; returns when they can be used", .options = create_options, .operands_min = 1, .operands_max = -1, .has_brokers = true, .has_json = true, .run = cli_topic_create},
+    {.name = "topic list", .operands = "", .summary = "list topics", .has_brokers = true, .has_json = true, .run = cli_topic_list},
+    {.name = "topic describe", .operands = "NAME", .summary = "partitions, leaders and offsets of a topic", .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_describe},
+    {.name = "topic delete", .operands = "NAME...", .summary = "delete topics and their records", .operands_min = 1, .operands_max = -1, .has_brokers = true, .has_json = true, .run = cli_topic_delete},
+    {.name = "produce", .operands = "TOPIC", .summary = "write standard input to a topic, a record a line", .options = produce_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_produce},
+    {.name = "consume", .operands = "TOPIC", .summary = "print the records of a topic", .details = consume_details, .options = consume_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_consume},
+    {.name = "version", .operands = "", .summary = "what this binary is", .has_json = true, .run = cli_version},
+    {.name = "help", .operands = "[COMMAND]", .summary = "help on a command", .operands_max = 2, .run = cli_help},
+};
+/* clang-format on */
+const size_t CLI_COMMANDS_COUNT = sizeof(CLI_COMMANDS) / sizeof(CLI_COMMANDS[0]);

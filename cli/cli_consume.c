@@ -1,0 +1,263 @@
+/* coreflume consume: the records of a topic, printed. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli_client.h"
+#include "cli/cli_format.h"
+#include "cli/cli_parse.h"
+#include "cli/cli_time.h"
+#include "client/client.h"
+#include "core/clock.h"
+
+enum {
+    WAIT_MS = 1000,
+};
+
+struct consume {
+    struct cli *cli;
+    struct client *client;
+    struct client_consumer *consumer;
+    const char *topic;
+    bool is_json;
+    struct cli_format format; /* Unless is_json. */
+};
+
+/* ---- where to start ---- */
+
+/* One partition's place, between where it starts and ends. */
+static int64_t offset_of(const struct cli_where *where, int64_t start, int64_t end, int64_t found)
+{
+    switch (where->kind) {
+    case CLI_WHERE_START:
+        return start;
+    case CLI_WHERE_END:
+        return end;
+    case CLI_WHERE_OFFSET:
+        return where->number;
+    case CLI_WHERE_LAST:
+        return where->number < end - start ? end - where->number : start;
+    case CLI_WHERE_TIME:
+        break;
+    }
+    return found >= 0 ? found : end; /* Nothing so young: only what comes from now on. */
+}
+
+/* Partitions to read: all, or the one of -p. */
+struct places {
+    size_t count;
+    struct client_offset *starts;
+    struct client_offset *ends;
+    struct client_offset *found; /* By time. */
+};
+
+static enum err find_places(struct consume *x, const struct cli_where *where, struct places *p)
+{
+    enum err e = client_find_offsets(x->client, x->topic, p->starts, p->count);
+    if (e == ERR_OK) {
+        e = client_find_offsets(x->client, x->topic, p->ends, p->count);
+    }
+    if (e == ERR_OK && where->kind == CLI_WHERE_TIME) {
+        e = client_find_offsets(x->client, x->topic, p->found, p->count);
+    }
+    return e;
+}
+
+static int assign(struct consume *x, const struct cli_where *where, const struct places *p)
+{
+    for (size_t i = 0; i < p->count; i++) {
+        const int64_t start = p->starts[i].offset;
+        const int64_t end = p->ends[i].offset;
+        const int64_t offset = offset_of(where, start, end, p->found[i].offset);
+        if (offset < start || offset > end) {
+            return cli_fail(x->cli,
+                            CLI_FAILED,
+                            "offset %" PRId64 " is not in %s[%" PRId32 "], which holds %" PRId64
+                            " to %" PRId64 ": use -o start, -o end, or one of these",
+                            offset,
+                            x->topic,
+                            p->starts[i].partition,
+                            start,
+                            end);
+        }
+        enum err e = client_consumer_assign(x->consumer, p->starts[i].partition, offset);
+        if (e != ERR_OK) {
+            return cli_client_fail(x->cli, x->client, e, x->topic);
+        }
+    }
+    return CLI_OK;
+}
+
+static int place(struct consume *x, const struct cli_where *where)
+{
+    const int32_t only = (int32_t)cli_number(x->cli, "partition", -1);
+    const int32_t partitions = client_consumer_partitions_count(x->consumer);
+    struct places p = {.count = only >= 0 ? 1 : (size_t)partitions};
+    p.starts = calloc(p.count, sizeof(*p.starts));
+    p.ends = calloc(p.count, sizeof(*p.ends));
+    p.found = calloc(p.count, sizeof(*p.found));
+    int code = CLI_FAILED;
+    if (p.starts == NULL || p.ends == NULL || p.found == NULL) {
+        code = cli_fail(x->cli, CLI_FAILED, "no memory");
+        goto out_free;
+    }
+    for (size_t i = 0; i < p.count; i++) {
+        const int32_t partition = only >= 0 ? only : (int32_t)i;
+        p.starts[i] = (struct client_offset){partition, CLIENT_OFFSET_START, -1};
+        p.ends[i] = (struct client_offset){partition, CLIENT_OFFSET_END, -1};
+        p.found[i] = (struct client_offset){partition, where->number, -1};
+    }
+    enum err e = find_places(x, where, &p);
+    code = e == ERR_OK ? assign(x, where, &p) : cli_client_fail(x->cli, x->client, e, x->topic);
+
+out_free:
+    free(p.starts);
+    free(p.ends);
+    free(p.found);
+    return code;
+}
+
+/* ---- printing ---- */
+
+/* name: text, or name_base64 if it is not UTF-8. */
+static void set_bytes(json_t *object, const char *name, const char *name_base64, struct slice s)
+{
+    json_t *text = slice_is_null(s) ? json_null() : json_stringn((const char *)s.data, s.size);
+    if (text != NULL) {
+        (void)json_object_set_new(object, name, text);
+        return;
+    }
+    static const char alphabet[] =
+        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *encoded = malloc((s.size + 2) / 3 * 4 + 1);
+    size_t size = 0;
+    for (size_t i = 0; encoded != NULL && i < s.size; i += 3) {
+        const size_t left = s.size - i;
+        const uint32_t bits = (uint32_t)s.data[i] << 16 |
+                              (left > 1 ? (uint32_t)s.data[i + 1] << 8 : 0) |
+                              (left > 2 ? (uint32_t)s.data[i + 2] : 0);
+        encoded[size++] = alphabet[bits >> 18];
+        encoded[size++] = alphabet[bits >> 12 & 63];
+        encoded[size++] = left > 1 ? alphabet[bits >> 6 & 63] : '=';
+        encoded[size++] = left > 2 ? alphabet[bits & 63] : '=';
+    }
+    if (encoded != NULL) {
+        (void)json_object_set_new(object, name_base64, json_stringn(encoded, size));
+    }
+    free(encoded);
+}
+
+static int print_json(struct consume *x, const struct client_record *r)
+{
+    json_t *object = json_pack("{s:s, s:i, s:I, s:I}",
+                               "topic",
+                               x->topic,
+                               "partition",
+                               r->partition,
+                               "offset",
+                               (json_int_t)r->offset,
+                               "timestamp",
+                               (json_int_t)r->timestamp);
+    json_t *headers = json_array();
+    set_bytes(object, "key", "key_base64", r->key);
+    set_bytes(object, "value", "value_base64", r->value);
+    for (size_t i = 0; i < r->headers_count; i++) {
+        json_t *header = json_object();
+        set_bytes(header, "key", "key_base64", r->headers[i].key);
+        set_bytes(header, "value", "value_base64", r->headers[i].value);
+        (void)json_array_append_new(headers, header);
+    }
+    (void)json_object_set_new(object, "headers", headers);
+    return cli_print_json(x->cli, object);
+}
+
+static int print_record(struct consume *x, const struct client_record *r)
+{
+    if (x->is_json) {
+        return print_json(x, r);
+    }
+    cli_format_print(&x->format, r, x->cli->out);
+    return CLI_OK;
+}
+
+/* ---- the loop ---- */
+
+static int run(struct consume *x)
+{
+    struct cli *cli = x->cli;
+    const bool is_ending = cli_has(cli, "exit");
+    int64_t left = cli_number(cli, "count", INT64_MAX);
+    while (left > 0) {
+        struct client_record record;
+        enum err e = client_consumer_next(x->consumer, is_ending ? 0 : WAIT_MS, &record);
+        if (e == ERR_TIMED_OUT) {
+            if (is_ending && client_consumer_is_at_end(x->consumer)) {
+                return CLI_OK;
+            }
+            continue;
+        }
+        if (e != ERR_OK) {
+            return cli_client_fail(cli, x->client, e, x->topic);
+        }
+        const int code = print_record(x, &record);
+        if (code != CLI_OK) {
+            return code;
+        }
+        left--;
+        /* Before a wait everything is out; while there is more, output is collected. */
+        const bool is_shown = client_consumer_has_buffered(x->consumer) || fflush(cli->out) == 0;
+        if (!is_shown || ferror(cli->out)) {
+            return CLI_FAILED; /* cli_main says why. */
+        }
+    }
+    return CLI_OK;
+}
+
+static int prepare_output(struct consume *x)
+{
+    x->is_json = cli_has(x->cli, "json");
+    if (x->is_json && cli_has(x->cli, "format")) {
+        return cli_fail(x->cli, CLI_USAGE, "--json and --format exclude each other");
+    }
+    if (x->is_json) {
+        return CLI_OK;
+    }
+    char why[CLI_FORMAT_WHY_SIZE];
+    enum err e = cli_format_init(&x->format, cli_text(x->cli, "format", "%v\\n"), x->topic, why);
+    if (e == ERR_OK) {
+        return CLI_OK;
+    }
+    return cli_fail(
+        x->cli, e == ERR_INVALID ? CLI_USAGE : CLI_FAILED, "option '--format': %s", why);
+}
+
+int cli_consume(struct cli *cli)
+{
+    struct consume x = {.cli = cli, .topic = cli->operands[0]};
+    struct clock clock;
+    clock_init_real(&clock);
+    struct cli_where where;
+    const char *text = cli_text(cli, "offset", "start");
+    if (!cli_where_parse(text, clock_wall_ms(&clock), &where)) {
+        return cli_fail(cli,
+                        CLI_USAGE,
+                        "option '--offset': '%s' is none of start, end, N, -N, @TIME (see "
+                        "'coreflume help consume')",
+                        text);
+    }
+    int code = prepare_output(&x);
+    if (code == CLI_OK) {
+        code = cli_client_new(cli, &x.client);
+    }
+    if (code == CLI_OK) {
+        enum err e = client_consumer_new(x.client, x.topic, NULL, &x.consumer);
+        code = e == ERR_OK ? place(&x, &where) : cli_client_fail(cli, x.client, e, x.topic);
+    }
+    if (code == CLI_OK) {
+        code = run(&x);
+    }
+    client_consumer_free(x.consumer);
+    client_free(x.client);
+    cli_format_done(&x.format);
+    return code;
+}

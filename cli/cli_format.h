@@ -1,0 +1,37 @@
+/* How consume prints a record: a format string, taken apart once, run for each record.
+ *
+ * One thread, no shard.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "client/client.h"
+#include "core/slice.h"
+
+enum {
+    CLI_FORMAT_WHY_SIZE = 128,
+};
+
+struct cli_format_part {
+    char letter;          /* Of %letter; 0: literal. */
+    struct slice literal; /* In text. */
+};
+
+struct cli_format {
+    char *text; /* With its escapes carried out. */
+    struct cli_format_part *parts;
+    size_t parts_count;
+    const char *topic;
+};
+
+/* topic must outlive it. ERR_INVALID with why for what is not a format; ERR_BUSY. */
+enum err cli_format_init(struct cli_format *f,
+                         const char *text,
+                         const char *topic,
+                         char why[CLI_FORMAT_WHY_SIZE]);
+void cli_format_done(struct cli_format *f);
+
+void cli_format_print(const struct cli_format *f, const struct client_record *record, FILE *out);

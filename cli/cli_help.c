@@ -1,0 +1,113 @@
+/* Help, from the table. */
+#include <string.h>
+
+#include "cli/cli_command.h"
+#include "cli/cli_parse.h"
+
+enum {
+    LEFT_WIDTH = 30,
+    LEFT_SIZE = 96,
+};
+
+static void print_option(FILE *out, const struct cli_option *o)
+{
+    char letter[] = "    ";
+    if (o->letter != 0) {
+        (void)snprintf(letter, sizeof(letter), "-%c, ", o->letter);
+    }
+    char left[LEFT_SIZE];
+    (void)snprintf(left,
+                   sizeof(left),
+                   "%s--%s%s%s%s",
+                   letter,
+                   o->name,
+                   o->value != NULL ? " " : "",
+                   o->value != NULL ? o->value : "",
+                   o->is_repeatable ? " ..." : "");
+    (void)fprintf(out, "  %-*s %s\n", LEFT_WIDTH, left, o->help);
+}
+
+static void print_command(FILE *out, const struct cli_command *command)
+{
+    (void)fprintf(out,
+                  "usage: coreflume %s%s%s [OPTIONS]\n\n%s.\n\n",
+                  command->name,
+                  command->operands[0] != '\0' ? " " : "",
+                  command->operands,
+                  command->summary);
+    for (const struct cli_option *o = command->options; o != NULL && o->name != NULL; o++) {
+        print_option(out, o);
+    }
+    if (command->has_brokers) {
+        print_option(out, &CLI_OPTION_BROKERS);
+    }
+    if (command->has_json) {
+        print_option(out, &CLI_OPTION_JSON);
+    }
+    print_option(out, &CLI_OPTION_HELP);
+    if (command->details != NULL) {
+        (void)fprintf(out, "\n%s", command->details);
+    }
+}
+
+/* All commands whose name starts with these words. */
+static int print_list(FILE *out, const char *start)
+{
+    const size_t size = strlen(start);
+    int count = 0;
+    for (size_t i = 0; i < CLI_COMMANDS_COUNT; i++) {
+        const struct cli_command *command = &CLI_COMMANDS[i];
+        if (strncmp(command->name, start, size) != 0 || (size > 0 && command->name[size] != ' ')) {
+            continue;
+        }
+        char left[LEFT_SIZE];
+        (void)snprintf(left, sizeof(left), "%s %s", command->name, command->operands);
+        (void)fprintf(out, "  %-*s %s\n", LEFT_WIDTH, left, command->summary);
+        count++;
+    }
+    return count;
+}
+
+static const struct cli_command *find_exact(const char *name)
+{
+    for (size_t i = 0; i < CLI_COMMANDS_COUNT; i++) {
+        if (strcmp(CLI_COMMANDS[i].name, name) == 0) {
+            return &CLI_COMMANDS[i];
+        }
+    }
+    return NULL;
+}
+
+/* operands: the words of the command, and with --help perhaps more behind them. */
+int cli_help(struct cli *cli)
+{
+    char name[LEFT_SIZE];
+    for (int words = cli->operands_count < 2 ? cli->operands_count : 2; words > 0; words--) {
+        (void)snprintf(name,
+                       sizeof(name),
+                       "%s%s%s",
+                       cli->operands[0],
+                       words == 2 ? " " : "",
+                       words == 2 ? cli->operands[1] : "");
+        const struct cli_command *command = find_exact(name);
+        if (command != NULL) {
+            print_command(cli->out, command);
+            return CLI_OK;
+        }
+        if (words == 1 && print_list(cli->out, name) > 0) {
+            return CLI_OK;
+        }
+    }
+    if (cli->operands_count > 0) {
+        return cli_fail(cli, CLI_USAGE, "no command '%s': see 'coreflume help'", cli->operands[0]);
+    }
+    (void)fputs("coreflume: a message broker that speaks the Kafka protocol\n\n"
+                "usage: coreflume COMMAND [OPTIONS]\n\n",
+                cli->out);
+    (void)print_list(cli->out, "");
+    (void)fputs("\nOptions may stand anywhere. Brokers: -b HOST:PORT, or COREFLUME_BROKERS, else "
+                "127.0.0.1:9092.\n--json gives output for programs. Exit codes: 0 ok, 1 failed, 2 "
+                "wrong usage.\n'coreflume help COMMAND' tells more.\n",
+                cli->out);
+    return CLI_OK;
+}

@@ -1,0 +1,375 @@
+/* What the client learns of the cluster: brokers, topics, leaders. */
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/client_error.h"
+#include "client/client_priv.h"
+#include "core/assert.h"
+#include "kafka/proto/api_keys.h"
+#include "kafka/proto/error_codes.h"
+
+enum {
+    LEADERS_POLL_MS = 20,
+};
+
+/* Brokers whose address makes no sense are left out: their partitions then have no reachable
+ * leader, which is said when one is needed. */
+static enum err learn_nodes(struct client *c, const struct metadata_response *m)
+{
+    struct client_node *nodes = calloc(m->brokers_count + 1, sizeof(*nodes));
+    if (nodes == NULL) {
+        return client_fail(c->env, ERR_BUSY, "no memory for the list of brokers");
+    }
+    size_t count = 0;
+    for (size_t i = 0; i < m->brokers_count; i++) {
+        const struct metadata_response_broker *b = &m->brokers[i];
+        if (b->host.size == 0 || b->host.size >= CLIENT_HOST_SIZE || b->port <= 0 ||
+            b->port > UINT16_MAX) {
+            continue;
+        }
+        struct client_node *node = &nodes[count++];
+        node->id = b->node_id;
+        memcpy(node->address.host, b->host.data, b->host.size);
+        node->address.port = (uint16_t)b->port;
+    }
+    free(c->nodes);
+    c->nodes = nodes;
+    c->nodes_count = count;
+    return ERR_OK;
+}
+
+enum err client_metadata_ask(struct client *c,
+                             const char *const *names,
+                             size_t names_count,
+                             struct arena *arena,
+                             struct metadata_response *ret_response)
+{
+    struct metadata_request request;
+    metadata_request_init(&request);
+    request.allow_auto_topic_creation = false;
+    request.topics = NULL; /* All. */
+    if (names != NULL) {
+        request.topics = arena_alloc_array(arena, names_count, sizeof(*request.topics));
+        if (request.topics == NULL) {
+            return client_fail(c->env, ERR_BUSY, "no memory to ask for %zu topics", names_count);
+        }
+        request.topics_count = names_count;
+    }
+    for (size_t i = 0; i < request.topics_count; i++) {
+        metadata_request_topic_init(&request.topics[i]);
+        request.topics[i].name = slice_of_string(names[i]);
+    }
+    const struct client_call call = {
+        .api_key = API_METADATA,
+        .request = &request,
+        .arena = arena,
+        .response = ret_response,
+    };
+    enum err e = client_ask_any(c, &call);
+    if (e == ERR_OK && ret_response->error_code != KAFKA_NONE) {
+        e = client_fail(c->env,
+                        client_err_of(ret_response->error_code),
+                        "the broker does not describe the cluster: %s",
+                        client_error_text(ret_response->error_code));
+    }
+    return e == ERR_OK ? learn_nodes(c, ret_response) : e;
+}
+
+/* ---- for callers: the cluster as a whole ---- */
+
+/* Everything that hangs on it lives in its arena. */
+struct description {
+    struct client_cluster cluster;
+    struct arena arena;
+};
+
+static struct slice copy_slice(struct arena *a, struct slice s, bool *is_full)
+{
+    if (slice_is_null(s)) {
+        return s;
+    }
+    char *copy = arena_strndup(a, (const char *)s.data, s.size);
+    *is_full |= copy == NULL;
+    return slice_of(copy, copy == NULL ? 0 : s.size);
+}
+
+static void *copy_array(struct arena *a, size_t count, size_t size, bool *is_full)
+{
+    void *memory = *is_full ? NULL : arena_alloc_array(a, count, size);
+    *is_full |= memory == NULL;
+    return memory;
+}
+
+static const int32_t *copy_ids(struct arena *a, const int32_t *ids, size_t count, bool *is_full)
+{
+    int32_t *copy = copy_array(a, count, sizeof(*ids), is_full);
+    if (copy != NULL && count > 0) {
+        memcpy(copy, ids, count * sizeof(*ids));
+    }
+    return copy;
+}
+
+static int by_partition(const void *a, const void *b)
+{
+    const struct client_partition *left = a;
+    const struct client_partition *right = b;
+    return (left->partition > right->partition) - (left->partition < right->partition);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct client_topic_info *left = a;
+    const struct client_topic_info *right = b;
+    const size_t size = left->name.size < right->name.size ? left->name.size : right->name.size;
+    const int order = size == 0 ? 0 : memcmp(left->name.data, right->name.data, size);
+    return order != 0 ? order
+                      : (left->name.size > right->name.size) - (left->name.size < right->name.size);
+}
+
+static void copy_topic(struct arena *a,
+                       const struct metadata_response_topic *from,
+                       struct client_topic_info *to,
+                       bool *is_full)
+{
+    *to = (struct client_topic_info){
+        .name = copy_slice(a, from->name, is_full),
+        .id = from->topic_id,
+        .is_internal = from->is_internal,
+        .err = client_err_of(from->error_code),
+        .partitions =
+            copy_array(a, from->partitions_count, sizeof(struct client_partition), is_full),
+    };
+    for (size_t i = 0; !*is_full && i < from->partitions_count; i++) {
+        const struct metadata_response_partition *p = &from->partitions[i];
+        to->partitions[i] = (struct client_partition){
+            .partition = p->partition_index,
+            .leader_id = p->leader_id,
+            .leader_epoch = p->leader_epoch,
+            .replicas = copy_ids(a, p->replica_nodes, p->replica_nodes_count, is_full),
+            .replicas_count = p->replica_nodes_count,
+            .isr = copy_ids(a, p->isr_nodes, p->isr_nodes_count, is_full),
+            .isr_count = p->isr_nodes_count,
+        };
+        to->partitions_count++;
+    }
+    if (!*is_full && to->partitions_count > 0) {
+        qsort(to->partitions, to->partitions_count, sizeof(*to->partitions), by_partition);
+    }
+}
+
+static bool copy_cluster(struct description *d, const struct metadata_response *m)
+{
+    struct client_cluster *cluster = &d->cluster;
+    bool is_full = false;
+    cluster->id = copy_slice(&d->arena, m->cluster_id, &is_full);
+    cluster->controller_id = m->controller_id;
+    cluster->brokers = copy_array(&d->arena, m->brokers_count, sizeof(*cluster->brokers), &is_full);
+    cluster->topics = copy_array(&d->arena, m->topics_count, sizeof(*cluster->topics), &is_full);
+    for (size_t i = 0; !is_full && i < m->brokers_count; i++) {
+        cluster->brokers[i] = (struct client_broker){
+            .id = m->brokers[i].node_id,
+            .host = copy_slice(&d->arena, m->brokers[i].host, &is_full),
+            .port = m->brokers[i].port,
+            .rack = copy_slice(&d->arena, m->brokers[i].rack, &is_full),
+        };
+        cluster->brokers_count++;
+    }
+    for (size_t i = 0; !is_full && i < m->topics_count; i++) {
+        copy_topic(&d->arena, &m->topics[i], &cluster->topics[i], &is_full);
+        cluster->topics_count++;
+    }
+    return !is_full;
+}
+
+enum err client_describe(struct client *c,
+                         const char *const *names,
+                         size_t names_count,
+                         struct client_cluster **ret_cluster)
+{
+    struct description *d = calloc(1, sizeof(*d));
+    if (d == NULL) {
+        return client_fail(c->env, ERR_BUSY, "no memory for a description of the cluster");
+    }
+    arena_init(&d->arena, CLIENT_ARENA_SIZE_MAX);
+    struct arena scratch;
+    arena_init(&scratch, CLIENT_ARENA_SIZE_MAX);
+    struct metadata_response m;
+    enum err e = client_metadata_ask(c, names, names_count, &scratch, &m);
+    if (e == ERR_OK && !copy_cluster(d, &m)) {
+        e = client_fail(c->env, ERR_BUSY, "no memory for a description of the cluster");
+    }
+    arena_done(&scratch);
+    if (e != ERR_OK) {
+        client_cluster_free(&d->cluster);
+        return e;
+    }
+    if (names == NULL && d->cluster.topics_count > 0) {
+        qsort(d->cluster.topics, d->cluster.topics_count, sizeof(*d->cluster.topics), by_name);
+    }
+    *ret_cluster = &d->cluster;
+    return ERR_OK;
+}
+
+enum err client_topic_why(struct client *c, const struct client_topic_info *topic)
+{
+    const int size = (int)topic->name.size;
+    const char *name = (const char *)topic->name.data;
+    if (topic->err == ERR_OK) {
+        return ERR_OK;
+    }
+    if (topic->err == ERR_TOPIC_UNKNOWN) {
+        return client_fail(c->env, topic->err, "topic '%.*s' does not exist", size, name);
+    }
+    return client_fail(
+        c->env, topic->err, "topic '%.*s' cannot be used (%s)", size, name, err_name(topic->err));
+}
+
+void client_cluster_free(struct client_cluster *cluster)
+{
+    if (cluster == NULL) {
+        return;
+    }
+    /* The cluster is the description's first member. */
+    struct description *d = (struct description *)cluster;
+    arena_done(&d->arena);
+    free(d);
+}
+
+/* ---- for producers and consumers: one topic ---- */
+
+static enum err
+say_topic(struct client *c, const char *name, const struct metadata_response_topic *t)
+{
+    if (t->error_code == KAFKA_UNKNOWN_TOPIC_OR_PARTITION) {
+        return client_fail(c->env, ERR_TOPIC_UNKNOWN, "topic '%s' does not exist", name);
+    }
+    return client_fail(c->env,
+                       client_err_of(t->error_code),
+                       "topic '%s' cannot be used: %s",
+                       name,
+                       client_error_text(t->error_code));
+}
+
+/* Leaders by partition, from an answer whose order and numbers nobody guarantees. */
+static int32_t *leaders_of(const struct metadata_response_topic *t)
+{
+    int32_t *leaders = malloc((t->partitions_count + 1) * sizeof(*leaders));
+    for (size_t i = 0; leaders != NULL && i < t->partitions_count; i++) {
+        leaders[i] = -1;
+    }
+    for (size_t i = 0; leaders != NULL && i < t->partitions_count; i++) {
+        const struct metadata_response_partition *p = &t->partitions[i];
+        if (p->partition_index >= 0 && (size_t)p->partition_index < t->partitions_count) {
+            leaders[p->partition_index] = p->leader_id;
+        }
+    }
+    return leaders;
+}
+
+static enum err
+take_topic(struct client *c, struct client_topic *t, const struct metadata_response *m)
+{
+    if (m->topics_count != 1) {
+        return client_fail(
+            c->env, ERR_CORRUPT, "asked for topic '%s', told of %zu", t->name, m->topics_count);
+    }
+    const struct metadata_response_topic *found = &m->topics[0];
+    const bool is_usable =
+        found->error_code == KAFKA_NONE ||
+        (found->error_code == KAFKA_LEADER_NOT_AVAILABLE && found->partitions_count > 0);
+    if (!is_usable) {
+        return say_topic(c, t->name, found);
+    }
+    if (found->partitions_count == 0 || found->partitions_count > INT32_MAX) {
+        return client_fail(c->env, ERR_CORRUPT, "topic '%s' has no partitions", t->name);
+    }
+    if (t->partitions_count > 0 && !uuid_equal(&t->id, &found->topic_id)) {
+        return client_fail(c->env,
+                           ERR_TOPIC_UNKNOWN,
+                           "topic '%s' was deleted and created again meanwhile",
+                           t->name);
+    }
+    int32_t *leaders = leaders_of(found);
+    if (leaders == NULL) {
+        return client_fail(c->env, ERR_BUSY, "no memory for the leaders of '%s'", t->name);
+    }
+    free(t->leaders);
+    t->leaders = leaders;
+    t->id = found->topic_id;
+    t->partitions_count = (int32_t)found->partitions_count;
+    return ERR_OK;
+}
+
+enum err client_topic_refresh(struct client *c, struct client_topic *t)
+{
+    struct arena arena;
+    arena_init(&arena, CLIENT_ARENA_SIZE_MAX);
+    struct metadata_response m;
+    const char *const name = t->name;
+    enum err e = client_metadata_ask(c, &name, 1, &arena, &m);
+    if (e == ERR_OK) {
+        e = take_topic(c, t, &m);
+    }
+    arena_done(&arena);
+    return e;
+}
+
+enum err client_topic_init(struct client *c, const char *name, struct client_topic *ret_topic)
+{
+    struct client_topic t = {.name = strdup(name)};
+    enum err e =
+        t.name == NULL ? client_fail(c->env, ERR_BUSY, "no memory") : client_topic_refresh(c, &t);
+    if (e != ERR_OK) {
+        client_topic_done(&t);
+        return e;
+    }
+    *ret_topic = t;
+    return ERR_OK;
+}
+
+void client_topic_done(struct client_topic *t)
+{
+    free(t->name);
+    free(t->leaders);
+    *t = (struct client_topic){0};
+}
+
+static bool has_all_leaders(const struct client_topic *t)
+{
+    for (int32_t i = 0; i < t->partitions_count; i++) {
+        if (t->leaders[i] < 0) {
+            return false;
+        }
+    }
+    return t->partitions_count > 0;
+}
+
+enum err client_wait_for_leaders(struct client *c, const char *topic, uint32_t timeout_ms)
+{
+    const uint64_t deadline_us = client_deadline_us(c->env, timeout_ms);
+    for (;;) {
+        struct client_topic t;
+        enum err e = client_topic_init(c, topic, &t);
+        const bool is_ready = e == ERR_OK && has_all_leaders(&t);
+        if (e == ERR_OK) {
+            client_topic_done(&t);
+        }
+        if (is_ready) {
+            return ERR_OK;
+        }
+        /* A broker that has not yet heard of the topic says that there is none. */
+        if (e != ERR_OK && e != ERR_TOPIC_UNKNOWN && e != ERR_NOT_LEADER) {
+            return e;
+        }
+        const uint64_t now_us = clock_now_us(c->env->clock);
+        if (now_us >= deadline_us) {
+            return client_fail(c->env,
+                               ERR_TIMED_OUT,
+                               "not every partition of '%s' has a leader after %u ms",
+                               topic,
+                               timeout_ms);
+        }
+        (void)c->env->wait(c->env, -1, 0, now_us + LEADERS_POLL_MS * 1000);
+    }
+}
