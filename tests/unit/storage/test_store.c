@@ -670,3 +670,46 @@ Test(store, arbitrary_bytes_are_survived)
         rig_free(r);
     }
 }
+
+/* ---- closing ------------------------------------------------------------------------------- */
+
+static void on_closed(void *context)
+{
+    *(bool *)context = true;
+}
+
+/* A store closed with changes outstanding makes them durable first; after a failed flush it waits
+ * for nothing but its own ops. */
+Test(store, closing_ends_what_was_begun)
+{
+    for (int fails = 0; fails < 2; fails++) {
+        struct rig *r = rig_new(7, 2);
+        bool is_closed = false;
+        struct waiter w = {.wait.on_durable = on_durable};
+        cr_assert(eq(int, rig_open(r), ERR_OK));
+        if (fails == 1) {
+            io_fault_add(&r->ss.io_fault,
+                         &(struct io_fault_rule){.kind = IO_FDATASYNC,
+                                                 .fd = IO_FAULT_ANY,
+                                                 .at = 1,
+                                                 .action = IO_FAULT_FAIL,
+                                                 .code = EIO});
+        }
+        fill(r, 40, 'a'); /* Needs a larger file, too. */
+        store_wait_durable(r->st, &w.wait);
+        store_close(r->st, &is_closed, on_closed);
+        cr_assert(not(is_closed));
+        sim_shard_settle(&r->ss);
+        cr_assert(is_closed);
+        cr_assert(eq(int, w.is_durable, fails == 0));
+        cr_assert(eq(int, r->failures, fails));
+        r->st = NULL;
+        rig_stop(r);
+        rig_boot(r, 8);
+        cr_assert(eq(int, rig_open(r), ERR_OK));
+        struct store_key k = key_of(3, STORE_SEGMENT, 39);
+        struct slice found;
+        cr_assert(fails == 1 || store_get(r->st, &k, &found));
+        rig_free(r);
+    }
+}

@@ -1,0 +1,86 @@
+/* A record batch from a client: the leader's checks, then whoever reads it. The CRC is made right
+ * first, so that what is behind it is reached. Whatever the checks accept has to walk to its end.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/assert.h"
+#include "core/crc32c.h"
+#include "storage/batch.h"
+
+#include "tests/fuzz/fuzz.h"
+
+enum {
+    OUTPUT_SIZE_MAX = 1 << 20,
+    CRC_POS = 17,
+    CRC_START = 21,
+};
+
+static void fix(uint8_t *bytes, size_t size)
+{
+    uint32_t length = (uint32_t)size - BATCH_LENGTH_OVERHEAD;
+    uint32_t crc = crc32c(bytes + CRC_START, size - CRC_START);
+    for (size_t i = 0; i < 4; i++) {
+        bytes[8 + i] = (uint8_t)(length >> (24 - 8 * i));
+        bytes[CRC_POS + i] = (uint8_t)(crc >> (24 - 8 * i));
+    }
+}
+
+/* Reads everything; ERR_EOF if it is all there. */
+static enum err walk(struct slice batch)
+{
+    struct batch_header h;
+    struct slice records;
+    struct wbuf w;
+    wbuf_init(&w, OUTPUT_SIZE_MAX);
+    enum err e = batch_header_decode(batch, &h);
+    if (e == ERR_OK) {
+        e = batch_records(batch, OUTPUT_SIZE_MAX, &w, &records);
+    }
+    if (e == ERR_OK) {
+        struct record_cursor c;
+        struct record r;
+        record_cursor_init(&c, &h, records);
+        while ((e = record_next(&c, &r)) == ERR_OK) {
+            struct record_header header;
+            while ((e = record_next_header(&r, &header)) == ERR_OK) {
+            }
+            if (e != ERR_EOF) {
+                break;
+            }
+        }
+    }
+    wbuf_done(&w);
+    return e;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const struct batch_rules rules = {
+        .size_max = OUTPUT_SIZE_MAX,
+        .produce_version = 9,
+        .is_compacted = size % 2 == 0,
+        .wall_ms = 1700000000000,
+        .timestamp_before_ms_max = INT64_MAX,
+        .timestamp_after_ms_max = INT64_MAX,
+    };
+    struct batch_header h;
+    struct batch_fault f;
+    uint8_t *bytes = malloc(size + 1);
+    assert(bytes != NULL);
+    if (size > 0) {
+        memcpy(bytes, data, size);
+    }
+    (void)batch_check_produced(slice_of(bytes, size), &rules, &h, &f);
+    if (size > BATCH_HEADER_SIZE) {
+        fix(bytes, size);
+        struct slice batch = slice_of(bytes, size);
+        enum err e = batch_check_produced(batch, &rules, &h, &f);
+        enum err e_walk = walk(batch);
+        if (e == ERR_OK && (batch_codec(&h) == CODEC_NONE || rules.is_compacted)) {
+            assert(e_walk == ERR_EOF || e_walk == ERR_TOO_LARGE);
+        }
+    }
+    free(bytes);
+    return 0;
+}
