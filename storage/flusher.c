@@ -9,6 +9,7 @@
 enum {
     FILE_FLUSHES_MAX = 64, /* In flight at once, where every file needs its own. */
     FDS_CAPACITY_MIN = 64,
+    STATS_COUNT = 4,
 };
 
 /* Clients and what they touched. There are two, which swap roles: one writes while the other
@@ -42,6 +43,7 @@ struct flusher {
     uint32_t flushes_count; /* In flight. */
     uint64_t flush_start_us;
     struct flusher_stats stats;
+    struct stat exported[STATS_COUNT];
     size_t ops_count;
     struct file_flush ops[]; /* One, or FILE_FLUSHES_MAX. */
 };
@@ -55,6 +57,33 @@ void flush_client_init(struct flush_client *c, const struct flush_client_ops *op
 }
 
 static void on_advance(struct task *t);
+
+static void export_stats(struct flusher *f)
+{
+    const struct stat described[STATS_COUNT] = {
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_flush_rounds_total",
+         .help = "Rounds of the shared flush.",
+         .value = &f->stats.rounds},
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_flush_clients_total",
+         .help = "Logs and stores in rounds of the shared flush.",
+         .value = &f->stats.clients},
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_flush_calls_total",
+         .help = "Flushes of a file or of the device.",
+         .value = &f->stats.flushes},
+        {.kind = STAT_HISTOGRAM,
+         .name = "coreflume_flush_seconds",
+         .help = "Time from the end of a round's writes until they are durable.",
+         .value = &f->stats.flush_us},
+    };
+    for (size_t i = 0; i < STATS_COUNT; i++) {
+        f->exported[i] = described[i];
+        f->exported[i].labels = f->s->stats_label;
+        stats_add(&f->s->stats, &f->exported[i]);
+    }
+}
 
 enum err flusher_new(struct shard *s,
                      bool is_shared,
@@ -79,6 +108,7 @@ enum err flusher_new(struct shard *s,
     for (size_t i = 0; i < ops_count; i++) {
         f->ops[i].flusher = f;
     }
+    export_stats(f);
     *ret_flusher = f;
     return ERR_OK;
 }
@@ -90,6 +120,9 @@ void flusher_free(struct flusher *f)
     }
     assert(flusher_is_idle(f));
     list_remove(&f->advance_task.link);
+    for (size_t i = 0; i < STATS_COUNT; i++) {
+        stats_remove(&f->exported[i]);
+    }
     free(f->rounds[0].fds);
     free(f->rounds[1].fds);
     free(f);
@@ -174,7 +207,9 @@ static void end_flush(struct flusher *f)
 {
     assert(f->is_flushing);
     assert(f->flushes_count == 0);
-    f->stats.flush_us_sum += f->s->now_us - f->flush_start_us;
+    if (flushing_round(f)->fds_count > 0) {
+        histogram_record(&f->stats.flush_us, f->s->now_us - f->flush_start_us);
+    }
     tell_clients(f);
     flushing_round(f)->fds_count = 0;
     f->is_flushing = false;

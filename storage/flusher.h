@@ -31,6 +31,7 @@
 
 #include "core/err.h"
 #include "core/list.h"
+#include "core/stats.h"
 
 struct shard;
 struct flusher;
@@ -82,10 +83,11 @@ void flusher_write_done(struct flusher *f, enum err result);
 bool flusher_is_idle(const struct flusher *f);
 bool flusher_is_failed(const struct flusher *f);
 
+/* On the metrics page as coreflume_flush_... of the shard. */
 struct flusher_stats {
     uint64_t rounds;
     uint64_t flushes; /* fdatasync calls. */
     uint64_t clients; /* Sum over rounds. */
-    uint64_t flush_us_sum;
+    struct histogram flush_us;
 };
 const struct flusher_stats *flusher_stats(const struct flusher *f);

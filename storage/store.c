@@ -565,8 +565,38 @@ static void on_grow_timer(struct timer *t)
 
 /* ---- life ---------------------------------------------------------------------------------- */
 
+static_assert(sizeof(size_t) == sizeof(uint64_t), "the metrics page reads live_size as uint64_t");
+
+static void export_stats(struct store *st)
+{
+    const struct stat described[STORE_STATS_COUNT] = {
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_store_changes_total",
+         .help = "Changes of small durable values.",
+         .value = &st->sequence},
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_store_blocks_written_total",
+         .help = "Blocks of 4 KiB written for small durable values.",
+         .value = &st->blocks_written},
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_store_snapshots_total",
+         .help = "Snapshots of all small durable values.",
+         .value = &st->snapshots},
+        {.kind = STAT_GAUGE,
+         .name = "coreflume_store_live_bytes",
+         .help = "Small durable values, as records.",
+         .value = &st->map.live_size},
+    };
+    for (size_t i = 0; i < STORE_STATS_COUNT; i++) {
+        st->exported[i] = described[i];
+        st->exported[i].labels = st->s->stats_label;
+        stats_add(&st->s->stats, &st->exported[i]);
+    }
+}
+
 void store_start(struct store *st)
 {
+    export_stats(st);
     st->durable_blocks = st->tail_blocks;
     arm_confirm(st);
 }
@@ -607,6 +637,9 @@ static void begin_free(struct store *st)
     list_remove(&st->wake_task.link);
     timer_cancel(&st->s->timers, &st->confirm_timer);
     timer_cancel(&st->s->timers, &st->grow_timer);
+    for (size_t i = 0; i < STORE_STATS_COUNT; i++) {
+        stats_remove(&st->exported[i]);
+    }
     st->is_freed = true;
     if (st->growth == STORE_GROWTH_READY || st->growth == STORE_GROWTH_WRITTEN) {
         st->growth = STORE_GROWTH_ABANDONING;

@@ -114,6 +114,7 @@ void store_wait_durable(struct store *st, struct store_wait *w);
 /* Takes back a wait; harmless if w is not waiting. w must have been used or set to zero. */
 void store_wait_cancel(struct store *st, struct store_wait *w);
 
+/* On the metrics page as coreflume_store_... of the shard. */
 struct store_stats {
     uint64_t changes;
     uint64_t snapshots; /* Areas switched. */

@@ -33,6 +33,10 @@ enum store_growth {
     STORE_GROWTH_ABANDONING, /* The store is being freed. */
 };
 
+enum {
+    STORE_STATS_COUNT = 4,
+};
+
 /* How far a round of the flusher takes us. */
 struct store_mark {
     uint64_t epoch;
@@ -93,6 +97,7 @@ struct store {
     uint64_t snapshots;
     uint64_t growths;
     uint64_t blocks_written;
+    struct stat exported[STORE_STATS_COUNT]; /* Registered from store_start on. */
 };
 
 /* store.c, for store_open.c. */
