@@ -70,13 +70,7 @@ void metadata_free(struct metadata *m)
 
 static int compare_name(const struct topic *t, struct slice name)
 {
-    const size_t size = strlen(t->name);
-    const size_t common = size < name.size ? size : name.size;
-    int order = memcmp(t->name, name.data, common);
-    if (order != 0) {
-        return order;
-    }
-    return (size > name.size) - (size < name.size);
+    return slice_compare(slice_of_string(t->name), name);
 }
 
 /* Index of the first topic whose name is not below. */
@@ -291,7 +285,7 @@ void metadata_check(const struct metadata *m)
         assert(metadata_topic_by_id(m, &t->id) == t);
         assert(metadata_topic_by_name(m, slice_of_string(t->name)) == t);
         if (i > 0) {
-            assert_cmp(strcmp(m->by_name[i - 1]->name, t->name), <, 0);
+            assert_cmp(compare_name(m->by_name[i - 1], slice_of_string(t->name)), <, 0);
         }
     }
     uint32_t used = 0;

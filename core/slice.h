@@ -38,3 +38,11 @@ static inline bool slice_equal_string(struct slice a, const char *text)
 {
     return slice_equal(a, slice_of_string(text));
 }
+
+/* As memcmp on the common part, then the shorter first. */
+static inline int slice_compare(struct slice a, struct slice b)
+{
+    const size_t common = a.size < b.size ? a.size : b.size;
+    const int order = common == 0 ? 0 : memcmp(a.data, b.data, common);
+    return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
+}

@@ -186,12 +186,12 @@ static enum err take_file(struct shard *s, const char *path, struct store_map *m
 static enum err take_files(
     struct shard *s, const char *dir, const struct listing *l, struct store_map *m, char **ret_path)
 {
-    for (uint16_t i = 0; i <= FILES_MAX; i++) {
+    for (uint32_t i = 0; i <= FILES_MAX; i++) {
         bool is_merge_file = i == FILES_MAX;
         if (is_merge_file ? !l->has_merge_file : !l->has_store[i]) {
             continue;
         }
-        char *path = is_merge_file ? store_merge_path(dir) : store_path(dir, i, "");
+        char *path = is_merge_file ? store_merge_path(dir) : store_path(dir, (uint16_t)i, "");
         enum err e = path == NULL ? ERR_BUSY : take_file(s, path, m);
         if (e != ERR_OK) {
             *ret_path = path;
