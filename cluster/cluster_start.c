@@ -1,10 +1,10 @@
 /* Start and stop of all shards' clusters, one task on shard 0.
  *
  *   WAIT_STORES -> WAIT_CONTROLLER -> WAIT_IMAGES -> SERVING
- *        |               |                |            |
- *        +---------------+----------------+-> FAILED   |
- *                                               |      |
- *   WAIT_CONTROLLER_STOP <----------------------+------+
+ *        |               |                              |
+ *        +---------------+-------> FAILED               |
+ *                                     |                 |
+ *   WAIT_CONTROLLER_STOP <------------+-----------------+
  *          |
  *   WAIT_PARTITIONS -> WAIT_STORES_CLOSED -> STOPPED
  *
@@ -25,6 +25,7 @@
 #include "cluster/topic_configs.h"
 #include "core/assert.h"
 #include "core/logger.h"
+#include "core/sm.h"
 
 enum life_state {
     LIFE_CHECK,
@@ -40,25 +41,26 @@ enum life_state {
     LIFE_STATE_COUNT,
 };
 
-#define BIT(state) (1u << (state))
-static const uint32_t life_next[LIFE_STATE_COUNT] = {
-    [LIFE_CHECK] = BIT(LIFE_WAIT_STORES) | BIT(LIFE_FAILED),
-    [LIFE_WAIT_STORES] = BIT(LIFE_WAIT_CONTROLLER) | BIT(LIFE_FAILED),
-    [LIFE_WAIT_CONTROLLER] = BIT(LIFE_WAIT_IMAGES) | BIT(LIFE_FAILED),
-    [LIFE_WAIT_IMAGES] = BIT(LIFE_SERVING) | BIT(LIFE_FAILED),
-    [LIFE_SERVING] = BIT(LIFE_WAIT_CONTROLLER_STOP),
-    [LIFE_FAILED] = BIT(LIFE_WAIT_CONTROLLER_STOP) | BIT(LIFE_WAIT_PARTITIONS) | BIT(LIFE_STOPPED),
-    [LIFE_WAIT_CONTROLLER_STOP] = BIT(LIFE_WAIT_PARTITIONS),
-    [LIFE_WAIT_PARTITIONS] = BIT(LIFE_WAIT_STORES_CLOSED),
-    [LIFE_WAIT_STORES_CLOSED] = BIT(LIFE_STOPPED),
-    [LIFE_STOPPED] = 0,
+static const struct sm_state life_states[LIFE_STATE_COUNT] = {
+    [LIFE_CHECK] = {"CHECK", SM_BIT(LIFE_WAIT_STORES) | SM_BIT(LIFE_FAILED)},
+    [LIFE_WAIT_STORES] = {"WAIT_STORES", SM_BIT(LIFE_WAIT_CONTROLLER) | SM_BIT(LIFE_FAILED)},
+    [LIFE_WAIT_CONTROLLER] = {"WAIT_CONTROLLER", SM_BIT(LIFE_WAIT_IMAGES) | SM_BIT(LIFE_FAILED)},
+    [LIFE_WAIT_IMAGES] = {"WAIT_IMAGES", SM_BIT(LIFE_SERVING)},
+    [LIFE_SERVING] = {"SERVING", SM_BIT(LIFE_WAIT_CONTROLLER_STOP)},
+    [LIFE_FAILED] = {"FAILED",
+                     SM_BIT(LIFE_WAIT_CONTROLLER_STOP) | SM_BIT(LIFE_WAIT_PARTITIONS) |
+                         SM_BIT(LIFE_STOPPED)},
+    [LIFE_WAIT_CONTROLLER_STOP] = {"WAIT_CONTROLLER_STOP", SM_BIT(LIFE_WAIT_PARTITIONS)},
+    [LIFE_WAIT_PARTITIONS] = {"WAIT_PARTITIONS", SM_BIT(LIFE_WAIT_STORES_CLOSED)},
+    [LIFE_WAIT_STORES_CLOSED] = {"WAIT_STORES_CLOSED", SM_BIT(LIFE_STOPPED)},
+    [LIFE_STOPPED] = {"STOPPED", 0},
 };
 
 struct cluster_life {
     struct cluster_set *set;
     struct cluster *c; /* Shard 0's. */
     struct shard *s;
-    enum life_state state;
+    uint8_t state;    /* enum life_state */
     struct task task; /* Reports what is known inside a call. */
     uint64_t started_us;
     enum err error;
@@ -71,8 +73,7 @@ struct cluster_life {
 
 static void move(struct cluster_life *life, enum life_state next)
 {
-    assert((life_next[life->state] & BIT(next)) != 0);
-    life->state = next;
+    sm_move(life_states, &life->state, (uint8_t)next);
 }
 
 static void start_failed(struct cluster_life *life, enum err e)

@@ -11,7 +11,9 @@
 #include "cluster/memory.h"
 #include "core/assert.h"
 #include "core/logger.h"
+#include "core/reached.h"
 #include "core/shard.h"
+#include "core/sm.h"
 #include "storage/log.h"
 #include "storage/store.h"
 
@@ -26,16 +28,15 @@ enum driver_state {
     DRIVER_STATE_COUNT,
 };
 
-/* Which states may follow. */
-#define BIT(state) (1u << (state))
-static const uint32_t driver_next[DRIVER_STATE_COUNT] = {
-    [DRIVER_WAIT_LOG] = BIT(DRIVER_WAIT_TERM) | BIT(DRIVER_FAILED),
-    [DRIVER_WAIT_TERM] = BIT(DRIVER_WAIT_REGISTRATION) | BIT(DRIVER_FAILED),
-    [DRIVER_WAIT_REGISTRATION] = BIT(DRIVER_SERVING) | BIT(DRIVER_FAILED),
-    [DRIVER_SERVING] = BIT(DRIVER_FAILED) | BIT(DRIVER_STOPPING),
-    [DRIVER_FAILED] = BIT(DRIVER_STOPPING),
-    [DRIVER_STOPPING] = BIT(DRIVER_STOPPED),
-    [DRIVER_STOPPED] = 0,
+static const struct sm_state driver_states[DRIVER_STATE_COUNT] = {
+    [DRIVER_WAIT_LOG] = {"WAIT_LOG", SM_BIT(DRIVER_WAIT_TERM) | SM_BIT(DRIVER_FAILED)},
+    [DRIVER_WAIT_TERM] = {"WAIT_TERM", SM_BIT(DRIVER_WAIT_REGISTRATION) | SM_BIT(DRIVER_FAILED)},
+    [DRIVER_WAIT_REGISTRATION] = {"WAIT_REGISTRATION",
+                                  SM_BIT(DRIVER_SERVING) | SM_BIT(DRIVER_FAILED)},
+    [DRIVER_SERVING] = {"SERVING", SM_BIT(DRIVER_FAILED) | SM_BIT(DRIVER_STOPPING)},
+    [DRIVER_FAILED] = {"FAILED", SM_BIT(DRIVER_STOPPING)},
+    [DRIVER_STOPPING] = {"STOPPING", SM_BIT(DRIVER_STOPPED)},
+    [DRIVER_STOPPED] = {"STOPPED", 0},
 };
 
 enum change_kind {
@@ -57,22 +58,28 @@ struct change {
     int32_t partitions_count;
     uint64_t index;    /* In the log. */
     struct wbuf bytes; /* The command, once it is appended. */
+    /* Nothing was appended: only the answer waits, for what it rests on. */
+    bool is_verdict;
+    enum err verdict;
+    uint32_t broadcasts_ahead_count;
 };
 
 struct controller_driver {
     struct cluster *c;
     struct controller *engine;
     struct log *log;
-    enum driver_state state;
+    uint8_t state; /* enum driver_state */
     uint64_t term;
     struct store_wait term_wait;
     char why[CLUSTER_WHY_SIZE];
 
     struct list queue;    /* struct change: not appended yet. */
     struct list appended; /* struct change: not committed yet. */
+    struct list verdicts; /* struct change: committed what they rest on, not all shards know yet. */
     struct list removals; /* struct change: deleted topics whose logs are to be removed. */
     bool is_removing;
-    uint32_t broadcasts_count; /* Under way. */
+    uint32_t broadcasts_count;   /* Under way. */
+    uint32_t changes_told_count; /* Of those, changes on their way to all shards. */
 
     struct list id_waiters; /* struct controller_request */
     int64_t id_next;        /* The block: [id_next, id_end). */
@@ -94,8 +101,7 @@ static void start_next_removal(struct controller_driver *d);
 
 static void move(struct controller_driver *d, enum driver_state next)
 {
-    assert((driver_next[d->state] & BIT(next)) != 0);
-    d->state = next;
+    sm_move(driver_states, &d->state, (uint8_t)next);
 }
 
 static bool is_failed(const struct controller_driver *d)
@@ -267,6 +273,7 @@ queue_removal(struct controller_driver *d, const struct uuid *id, int32_t partit
 void controller_driver_resume_removals(struct controller_driver *d)
 {
     for (uint32_t i = 0; i < controller_deleted_count(d->engine); i++) {
+        reached(d->c->s, "topic_removal_resumed");
         const struct controller_deleted *deleted = controller_deleted_at(d->engine, i);
         queue_removal(d, &deleted->id, deleted->partitions_count);
     }
@@ -313,11 +320,52 @@ static void run_ready(struct task *t)
     d->on_ready(d->context, d->ready_error, d->why);
 }
 
+/* Broadcasts end in the order in which they began. */
+static void tell_verdicts(struct controller_driver *d)
+{
+    list_for_each_safe (node, &d->verdicts) {
+        struct change *change = container_of(node, struct change, link);
+        change->broadcasts_ahead_count--;
+        if (change->broadcasts_ahead_count == 0) {
+            list_remove(&change->link);
+            change_finish(change, change->verdict);
+        }
+    }
+}
+
+static void verdict_committed(struct controller_driver *d, struct change *change)
+{
+    change->broadcasts_ahead_count = d->changes_told_count;
+    if (d->changes_told_count == 0) {
+        change_finish(change, change->verdict);
+    } else {
+        list_push_back(&d->verdicts, &change->link);
+    }
+}
+
+/* A request that changes nothing. It was judged by a state that may not be durable yet, nor known
+ * to all shards: "exists already" must not be told of a topic that a crash could still take, or
+ * that the next question would not find. */
+static void settle(struct controller_driver *d, struct change *change, enum err e)
+{
+    change->is_verdict = true;
+    change->verdict = e;
+    if (list_is_empty(&d->appended)) {
+        verdict_committed(d, change);
+        return;
+    }
+    reached(d->c->s, "controller_verdict_waits");
+    change->index = log_last_index(d->log);
+    list_push_back(&d->appended, &change->link);
+}
+
 static void on_broadcast_done(void *context, enum err error, uint32_t failed_count)
 {
     struct change *change = context;
     struct controller_driver *d = change->driver;
     d->broadcasts_count--;
+    d->changes_told_count--;
+    tell_verdicts(d);
     enum err e = ERR_OK;
     if (failed_count > 0 && change->r != NULL) {
         (void)snprintf(change->r->message,
@@ -345,6 +393,7 @@ static void broadcast_change(struct controller_driver *d, struct change *change)
         panic("out of memory: a committed command cannot be told to the shards");
     }
     d->broadcasts_count++;
+    d->changes_told_count++;
     broadcast_begin(d->c->set,
                     d->c->s,
                     &(struct broadcast_order){
@@ -358,6 +407,10 @@ static void broadcast_change(struct controller_driver *d, struct change *change)
 
 static void change_committed(struct controller_driver *d, struct change *change)
 {
+    if (change->is_verdict) {
+        verdict_committed(d, change);
+        return;
+    }
     switch (change->kind) {
     case CHANGE_TOPIC_CREATE:
     case CHANGE_TOPIC_DELETE:
@@ -487,18 +540,19 @@ static void run_queue(struct controller_driver *d)
         list_remove(&change->link);
         enum err e = propose(d, change);
         if (e == ERR_OK && is_nothing_to_append(change)) {
-            change_finish(change, ERR_OK);
+            settle(d, change, ERR_OK);
             continue;
         }
         if (e == ERR_OK) {
             e = append(d, change);
         }
         if (e == ERR_BUSY) {
+            reached(d->c->s, "controller_command_waits_for_room");
             list_push_front(&d->queue, &change->link);
             return; /* on_room comes. */
         }
         if (e != ERR_OK) {
-            change_finish(change, e);
+            settle(d, change, e);
         }
     }
 }
@@ -634,6 +688,7 @@ static enum err elect_self(struct controller_driver *d)
         return e;
     }
     if (term == 0 && log_last_index(d->log) > 0) {
+        reached(d->c->s, "controller_vote_missing");
         /* Each start's first entry bears its term, so the log alone names every term that anything
          * was served with. */
         log_warn(d->c->s->log,
@@ -708,6 +763,7 @@ controller_driver_start(struct cluster *c, void *context, controller_ready_fn *o
     d->on_ready = on_ready;
     list_init(&d->queue);
     list_init(&d->appended);
+    list_init(&d->verdicts);
     list_init(&d->removals);
     list_init(&d->id_waiters);
     task_init(&d->ready_task, "controller_ready", run_ready);
@@ -740,6 +796,7 @@ void controller_driver_free(struct controller_driver *d)
     assert_cmp(d->broadcasts_count, ==, 0);
     assert(list_is_empty(&d->queue));
     assert(list_is_empty(&d->appended));
+    assert(list_is_empty(&d->verdicts));
     controller_free(d->engine);
     free(d);
 }

@@ -9,6 +9,7 @@
 #include "cluster/partition_priv.h"
 #include "core/assert.h"
 #include "core/logger.h"
+#include "core/reached.h"
 #include "core/shard.h"
 #include "storage/producer_state.h"
 
@@ -502,6 +503,7 @@ static enum err check_state(const struct partition *p, const struct partition_op
 void partition_serve(struct partition *p, struct partition_op *op)
 {
     if (p->state == PARTITION_OPENING) {
+        reached(p->env->s, "partition_op_waits_for_open");
         list_push_back(&p->early, &op->link);
         return;
     }

@@ -4,6 +4,7 @@
 #include "cluster/partition_priv.h"
 #include "core/assert.h"
 #include "core/crc32c.h"
+#include "core/reached.h"
 #include "core/shard.h"
 #include "storage/producer_state.h"
 
@@ -103,9 +104,8 @@ judge(struct partition *p, const struct batch_header *h, struct producer_verdict
     if (h->producer_id < 0) {
         return ERR_OK;
     }
-    enum err e = need_producers(p);
-    if (e != ERR_OK) {
-        return e;
+    if (need_producers(p) != ERR_OK) {
+        return ERR_FAILED; /* Not ERR_BUSY: no on_room would come for it. */
     }
     expire_producers(p);
     return producer_state_check(p->producers, h, ret_verdict);
@@ -162,6 +162,9 @@ static void answer_duplicate(struct partition *p,
                              const struct producer_verdict *verdict)
 {
     p->env->counters->duplicate_batches++;
+    if (verdict->base_offset >= p->high_watermark) {
+        reached(p->env->s, "produce_duplicate_in_flight");
+    }
     op->out.produce.base_offset = verdict->base_offset;
     op->out.produce.append_time_ms = p->settings.is_log_append_time ? verdict->timestamp : -1;
     op->need_offset = verdict->base_offset + op->work.header.last_offset_delta + 1;
@@ -214,6 +217,7 @@ void partition_produce(struct partition *p, struct partition_op *op)
     op->started_us = p->env->s->now_us;
     enum err e = list_is_empty(&p->backlog) ? try_produce(p, op) : ERR_BUSY;
     if (e == ERR_BUSY) {
+        reached(p->env->s, "produce_waits_for_room");
         p->env->counters->backlog++;
         list_push_back(&p->backlog, &op->link);
     } else if (e != ERR_OK) {

@@ -13,6 +13,7 @@
 #include "cluster/placement.h"
 #include "core/assert.h"
 #include "core/logger.h"
+#include "core/reached.h"
 #include "storage/log_purge.h"
 
 enum {
@@ -303,22 +304,27 @@ static void removal_ended(struct cluster *c, struct broadcast_leg *leg, enum err
     remove_more(c, leg);
 }
 
+static void on_purged(void *context, enum err e)
+{
+    struct broadcast_leg *leg = context;
+    removal_ended(leg->cluster, leg, e);
+}
+
 static void on_partition_deleted(void *context, struct partition *p, enum err e)
 {
     struct broadcast_leg *leg = context;
     struct cluster *c = leg->cluster;
+    const struct partition_id id = *partition_id(p);
     if (partition_has_size_metric(p)) {
         c->partition_stats_count--;
     }
     partition_table_remove(&c->partitions, p);
     c->partitions_count = c->partitions.count;
-    removal_ended(c, leg, e);
-}
-
-static void on_purged(void *context, enum err e)
-{
-    struct broadcast_leg *leg = context;
-    removal_ended(leg->cluster, leg, e);
+    if (e == ERR_FAILED) {
+        log_purge_begin(&c->log_env, &id, leg, on_purged); /* It was never open. */
+    } else {
+        removal_ended(c, leg, e);
+    }
 }
 
 /* Removes the logs of a topic: those that are open, and what a crash left of others. */
@@ -337,6 +343,7 @@ static void remove_more(struct cluster *c, struct broadcast_leg *leg)
         if (p != NULL) {
             partition_delete(p, leg, on_partition_deleted);
         } else {
+            reached(c->s, "log_purged_unopened");
             log_purge_begin(&c->log_env, &id, leg, on_purged);
         }
     }

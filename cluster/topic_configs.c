@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "core/assert.h"
+#include "core/edit_distance.h"
 
 enum {
     NAME_SIZE_MAX = 64,          /* Of names compared for likeness. */
@@ -253,41 +254,20 @@ say_invalid(const struct topic_config *config, struct slice value, const char *w
     return ERR_CONFIG_INVALID;
 }
 
-static uint32_t min_u32(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-/* Levenshtein distance; both at most NAME_SIZE_MAX long. */
-static uint32_t edit_distance(struct slice a, struct slice b)
-{
-    uint32_t row[NAME_SIZE_MAX + 1];
-    for (uint32_t j = 0; j <= b.size; j++) {
-        row[j] = j;
-    }
-    for (uint32_t i = 1; i <= a.size; i++) {
-        uint32_t diagonal = row[0];
-        row[0] = i;
-        for (uint32_t j = 1; j <= b.size; j++) {
-            uint32_t above = row[j];
-            uint32_t replaced = diagonal + (a.data[i - 1] != b.data[j - 1]);
-            row[j] = min_u32(replaced, min_u32(above, row[j - 1]) + 1);
-            diagonal = above;
-        }
-    }
-    return row[b.size];
-}
-
 /* NULL if nothing is near enough to be meant. */
 static const char *nearest_name(struct slice name)
 {
+    char text[NAME_SIZE_MAX + 1] = "";
     if (name.size > NAME_SIZE_MAX) {
         return NULL;
     }
+    if (name.size > 0) {
+        memcpy(text, name.data, name.size);
+    }
     const char *nearest = NULL;
-    uint32_t distance_min = (uint32_t)name.size / 3 + 2;
+    size_t distance_min = name.size / 3 + 2;
     for (uint32_t i = 0; i < TABLE_COUNT; i++) {
-        uint32_t distance = edit_distance(name, slice_of_string(table[i].name));
+        const size_t distance = edit_distance(text, table[i].name);
         if (distance < distance_min) {
             distance_min = distance;
             nearest = table[i].name;

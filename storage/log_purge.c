@@ -12,6 +12,7 @@
 
 #include "core/assert.h"
 #include "core/shard.h"
+#include "storage/flusher.h"
 #include "storage/log.h"
 #include "storage/store.h"
 
@@ -132,7 +133,11 @@ static void list_files(struct purge *p)
 
 static void forget_values(struct purge *p)
 {
-    p->result = store_delete_log(p->env->store, &p->id);
+    if (flusher_is_failed(p->env->flusher)) {
+        p->result = ERR_FAILED; /* Nothing becomes durable any more: nobody would wake us. */
+    } else {
+        p->result = store_delete_log(p->env->store, &p->id);
+    }
     p->state = PURGE_WAIT_STORE;
     if (p->result != ERR_OK) {
         finish(p);
