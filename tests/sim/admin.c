@@ -11,15 +11,37 @@
 
 #include "tests/sim/broker_mode.h"
 
+enum {
+    NAME_REST_US = 500 * 1000,
+};
+
 static bool is_retriable(const struct broker_run *run, int16_t code)
 {
     return code == KAFKA_REQUEST_TIMED_OUT ||
            (code == KAFKA_KAFKA_STORAGE_ERROR && run_has_faults(run));
 }
 
+/* A produce request that names its topic and is still on its way would get into a new topic of that
+ * name, as in Kafka, and nobody could tell it from a mistake of the broker. */
+static bool may_reuse_name(const struct broker_run *run)
+{
+    for (uint32_t i = 0; i < run->producers_count; i++) {
+        if (run->producers[i].calls_count > 0) {
+            return false;
+        }
+    }
+    return run->sim->clock.now_us - run->uncertain_us > NAME_REST_US;
+}
+
 static void begin_life(struct broker_run *run, struct sim_topic *t)
 {
     t->life++;
+    if (may_reuse_name(run)) {
+        run->sim->reached.hit(&run->sim->reached, "sim_topic_name_reused");
+    } else {
+        (void)snprintf(
+            t->name, sizeof(t->name), "topic-%u-%u", (unsigned)(t - run->topics), t->life);
+    }
     t->partitions_count = (int32_t)sim_between(run->sim, 1, TOPIC_PARTITIONS_MAX);
     for (int32_t i = 0; i < t->partitions_count; i++) {
         char name[64];
@@ -63,6 +85,7 @@ static void on_created(struct kafka_call *call, struct rbuf *body, struct arena 
     enum err e = create_topics_response_decode(body, call->version, arena, &response);
     sim_check(sim, e == ERR_OK && response.topics_count == 1, "CreateTopics: %s", err_name(e));
     int16_t code = response.topics[0].error_code;
+    sim_say(sim, "CreateTopics %s: error_code=%d", t->name, code);
     if (is_retriable(a->actor.run, code)) {
         a->was_uncertain = true;
         return;
@@ -92,6 +115,7 @@ static void on_deleted(struct kafka_call *call, struct rbuf *body, struct arena 
     enum err e = delete_topics_response_decode(body, call->version, arena, &response);
     sim_check(sim, e == ERR_OK && response.responses_count == 1, "DeleteTopics: %s", err_name(e));
     int16_t code = response.responses[0].error_code;
+    sim_say(sim, "DeleteTopics %s: error_code=%d", t->name, code);
     if (is_retriable(a->actor.run, code)) {
         a->was_uncertain = true;
         return;
@@ -192,6 +216,7 @@ static void send_create(struct admin *a)
     enum err e = create_topics_request_encode(&w, a->call.version, &request);
     assert(e == ERR_OK);
     a->is_calling = true;
+    sim_say(a->actor.run->sim, "admin sends api_key=%d", a->call.api_key);
     kafka_client_send(&a->client, &a->call, &w, true);
 }
 
@@ -220,6 +245,7 @@ static void send_delete(struct admin *a)
     enum err e = delete_topics_request_encode(&w, a->call.version, &request);
     assert(e == ERR_OK);
     a->is_calling = true;
+    sim_say(a->actor.run->sim, "admin sends api_key=%d", a->call.api_key);
     kafka_client_send(&a->client, &a->call, &w, true);
 }
 
@@ -245,6 +271,7 @@ static void send_metadata(struct admin *a)
     enum err e = metadata_request_encode(&w, a->call.version, &request);
     assert(e == ERR_OK);
     a->is_calling = true;
+    sim_say(a->actor.run->sim, "admin sends api_key=%d", a->call.api_key);
     kafka_client_send(&a->client, &a->call, &w, true);
 }
 

@@ -201,6 +201,7 @@ static void drain(struct broker_run *run)
     struct sim *sim = run->sim;
     uint64_t end_us = sim->clock.now_us + DRAIN_US_MAX;
     run->is_draining = true;
+    disk_sim_set_capacity(sim->disk, 0);
     for (uint32_t i = 0; i < run->consumers_count; i++) {
         consumer_rewind(&run->consumers[i]);
     }
@@ -220,16 +221,28 @@ static void drain(struct broker_run *run)
 static bool stop(struct broker_run *run)
 {
     run->is_stopped = false;
+    sim_say(run->sim, "stopping");
     broker_stop(run->broker, run, on_stopped);
     machine_poke(&run->machine);
     if (!run_until(run, &run->is_stopped, "a stop")) {
         return false;
     }
     run->is_started = false;
+    /* As shard_run does: what nobody waits for is let to its end. */
+    while (machine_in_flight_count(&run->machine) > 0) {
+        if (!run_steps(run, 1)) {
+            return false;
+        }
+    }
     broker_free(run->broker);
     net_sim_stop(&run->net);
     machine_stop(&run->machine);
     return true;
+}
+
+static void crash_within(struct sim *sim, uint64_t steps)
+{
+    sim->crash_at_step = sim->steps + sim_log_between(sim, 1, steps);
 }
 
 static void begin_life(struct broker_run *run, enum life_end end)
@@ -242,8 +255,8 @@ static void begin_life(struct broker_run *run, enum life_end end)
     run->is_dead = false;
     run->is_full_allowed = false;
     sim->crash_at_step = UINT64_MAX;
-    if (end == LIFE_CRASHES) {
-        sim->crash_at_step = sim->steps + sim_log_between(sim, 1, w->steps_per_life * 8);
+    if (end == LIFE_CRASHES && rand_one_in(&sim->rand, 4)) {
+        crash_within(sim, w->steps_per_life); /* While it starts, perhaps. */
     }
     machine_start(&run->machine, sim, (uint16_t)sim_between(sim, 1, w->shards_max));
     sim_say(sim, "life: shards=%u end=%d", (unsigned)run->machine.shards_count, (int)end);
@@ -276,14 +289,17 @@ static bool live_inner(struct broker_run *run, enum life_end end)
     if (!run_until(run, &run->is_started, "a start")) {
         return false;
     }
-    uint64_t steps = sim_log_between(sim, 1, sim->swarm.steps_per_life * 4);
+    if (end == LIFE_CRASHES && sim->crash_at_step == UINT64_MAX) {
+        crash_within(sim, sim->swarm.steps_per_life * 8);
+    }
+    uint64_t steps = sim_between(sim, 1, sim->swarm.steps_per_life * 4);
     if (!run_steps(run, end == LIFE_CRASHES ? UINT64_MAX : steps)) {
         return false;
     }
     if (end == LIFE_IS_LAST) {
         drain(run);
     } else if (rand_one_in(&sim->rand, 4)) {
-        sim->crash_at_step = sim->steps + sim_log_between(sim, 1, 1000);
+        crash_within(sim, 1000);
     }
     return stop(run);
 }

@@ -134,6 +134,7 @@ struct broker_run {
     uint32_t producers_count;
     struct consumer consumers[CONSUMERS_MAX];
     uint32_t consumers_count;
+    uint64_t uncertain_us; /* When a produce request was last left without an answer. */
     int64_t producer_ids[PRODUCER_IDS_MAX]; /* Every one that was handed out. */
     uint32_t producer_ids_count;
 };

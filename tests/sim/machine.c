@@ -228,14 +228,21 @@ void machine_crash(struct machine *m, const struct disk_sim_crash *how)
 
 void machine_stop(struct machine *m)
 {
+    struct sim *sim = m->sim;
     fold_traces(m);
     for (uint16_t i = 0; i < m->shards_count; i++) {
         shard_done(&m->shards[i]);
         io_sim_done(&m->ios[i]);
     }
     shard_group_free(m->group);
-    sim_trace(m->sim, "stop", 0, 0);
-    sim_say(m->sim, "stopped");
+    sim_trace(sim, "stop", 0, 0);
+    sim_say(sim, "stopped");
+    if (machine_io_stats(m).failed > 0) {
+        /* What a failed sync abandoned must not seem to be there: no later sync would cover it. */
+        struct disk_sim_crash how = disk_sim_crash_draw(&sim->rand);
+        how.is_power_loss = true;
+        disk_sim_crash(sim->disk, &sim->rand, &how);
+    }
 }
 
 struct io_sim_stats machine_io_stats(const struct machine *m)
@@ -247,4 +254,13 @@ struct io_sim_stats machine_io_stats(const struct machine *m)
         sum.failed += m->ios[i].stats.failed;
     }
     return sum;
+}
+
+uint32_t machine_in_flight_count(const struct machine *m)
+{
+    uint32_t count = 0;
+    for (uint16_t i = 0; i < m->shards_count; i++) {
+        count += m->shards[i].io.in_flight_count;
+    }
+    return count;
 }

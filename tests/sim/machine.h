@@ -60,4 +60,6 @@ void machine_crash(struct machine *m, const struct disk_sim_crash *how);
 /* The shards end in order; nothing may be in flight. */
 void machine_stop(struct machine *m);
 
+/* Disk ops of all shards. */
+uint32_t machine_in_flight_count(const struct machine *m);
 struct io_sim_stats machine_io_stats(const struct machine *m);

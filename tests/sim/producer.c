@@ -16,10 +16,11 @@ enum {
 };
 
 struct produce_item {
-    struct lane *lane;
+    struct lane *lane; /* May lead elsewhere by the time of the answer. */
+    struct sim_topic *topic;
     uint32_t life;
+    int32_t partition;
     uint32_t batch;
-    bool is_answered;
 };
 
 struct produce_call {
@@ -46,6 +47,14 @@ static void lane_clear(struct lane *l)
     }
     batch_unmake(&l->last.made);
     *l = (struct lane){0};
+}
+
+/* Whether the lane still is what it was when the item was sent. */
+static bool item_is_current(const struct produce_item *item)
+{
+    const struct lane *l = item->lane;
+    return lane_is_alive(l) && l->topic == item->topic && l->life == item->life &&
+           l->partition == item->partition;
 }
 
 /* One producer has one sequence per partition, so no two lanes may lead to the same one. */
@@ -212,8 +221,8 @@ static void on_item_answered(struct producer *p,
 {
     struct sim *sim = p->actor.run->sim;
     struct lane *l = item->lane;
-    if (l->life != item->life || !lane_is_alive(l)) {
-        return; /* The topic is being deleted. */
+    if (!item_is_current(item)) {
+        return; /* The topic was deleted. */
     }
     struct lane_entry *entry = lane_find(l, item->batch);
     assert(entry != NULL);
@@ -237,10 +246,12 @@ static void on_item_answered(struct producer *p,
 
 static void on_call_lost(struct produce_call *pc)
 {
+    struct broker_run *run = pc->producer->actor.run;
+    run->uncertain_us = run->sim->clock.now_us;
     for (uint32_t i = 0; i < pc->items_count; i++) {
         struct produce_item *item = &pc->items[i];
         struct lane *l = item->lane;
-        if (l->life == item->life && lane_is_alive(l)) {
+        if (item_is_current(item)) {
             struct lane_entry *entry = lane_find(l, item->batch);
             assert(entry != NULL);
             l->in_flight_count--;
@@ -253,12 +264,11 @@ static struct produce_item *
 find_item(struct produce_call *pc, const struct produce_response_topic *t, int32_t partition)
 {
     for (uint32_t i = 0; i < pc->items_count; i++) {
-        const struct lane *l = pc->items[i].lane;
-        bool is_topic = l->topic != NULL &&
-                        (pc->call.version >= 13 ? uuid_equal(&t->topic_id, &l->topic->id)
-                                                : slice_equal_string(t->name, l->topic->name));
-        if (is_topic && l->partition == partition) {
-            return &pc->items[i];
+        struct produce_item *item = &pc->items[i];
+        bool is_topic = pc->call.version >= 13 ? uuid_equal(&t->topic_id, &item->topic->id)
+                                               : slice_equal_string(t->name, item->topic->name);
+        if (is_topic && item->partition == partition) {
+            return item;
         }
     }
     return NULL;
@@ -374,8 +384,11 @@ static void gather_items(struct producer *p, struct produce_call *pc)
         if (entry != NULL) {
             entry->is_in_flight = true;
             l->in_flight_count++;
-            pc->items[pc->items_count++] =
-                (struct produce_item){.lane = l, .life = l->life, .batch = entry->batch};
+            pc->items[pc->items_count++] = (struct produce_item){.lane = l,
+                                                                 .topic = l->topic,
+                                                                 .life = l->life,
+                                                                 .partition = l->partition,
+                                                                 .batch = entry->batch};
         }
     }
 }
@@ -410,6 +423,8 @@ static void encode_items(struct produce_call *pc, struct wbuf *w)
 /* Nobody will answer: what was sent is forgotten. */
 static void forget_items(struct produce_call *pc)
 {
+    struct broker_run *run = pc->producer->actor.run;
+    run->uncertain_us = run->sim->clock.now_us;
     for (uint32_t i = 0; i < pc->items_count; i++) {
         struct lane *l = pc->items[i].lane;
         struct lane_entry *entry = lane_find(l, pc->items[i].batch);
@@ -473,7 +488,8 @@ void producer_init(struct producer *p, struct broker_run *run, uint32_t number)
                            .producer_epoch = -1};
     p->is_idempotent = rand_below(&sim->rand, 3) != 0;
     p->acks = -1;
-    if (!p->is_idempotent) {
+    /* The first one is always acknowledged, or there would be nothing to check. */
+    if (!p->is_idempotent && number > 0) {
         p->acks = (int16_t)((int)rand_below(&sim->rand, 3) - 1);
     }
     p->lanes_count = (uint32_t)sim_between(sim, 1, LANES_MAX);

@@ -99,7 +99,7 @@ void sim_draw_swarm(struct sim *sim)
     draw_faults(sim);
     w->shards_max = (uint16_t)sim_between(sim, 1, 3);
     w->crashes_max = (uint32_t)sim_between(sim, 3, 10);
-    w->steps_per_life = PICK(sim, 300, 1500, 1500, 5000);
+    w->steps_per_life = PICK(sim, 500, 1500, 1500, 3000);
     w->clean_stop_percent = (uint32_t)PICK(sim, 0, 10, 30, 60);
     w->segment_size_max = PICK(sim, 32 << 10, 64 << 10, 64 << 10, 256 << 10);
     w->fill_step_min = (uint32_t)PICK(sim, 4 << 10, 8 << 10, 16 << 10);
@@ -108,8 +108,8 @@ void sim_draw_swarm(struct sim *sim)
     w->memory_size = (size_t)PICK(sim, 16 << 20, 64 << 20);
     w->cache_size_max = (size_t)PICK(sim, 0, 64 << 10, 1 << 20);
     w->partitions = (uint32_t)sim_between(sim, 1, 5);
-    w->record_size_max = (uint32_t)PICK(sim, 20, 100, 400);
-    w->batch_records_max = (uint32_t)PICK(sim, 5, 20, 20, 40);
+    w->record_size_max = (uint32_t)PICK(sim, 20, 60, 60, 300);
+    w->batch_records_max = (uint32_t)PICK(sim, 10, 40, 40, 100);
     w->large_one_in = (uint32_t)PICK(sim, 0, 200);
     w->cut_weight = (uint32_t)PICK(sim, 0, 3, 10);
     w->delete_weight = (uint32_t)PICK(sim, 0, 0, 2);
