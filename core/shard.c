@@ -310,7 +310,8 @@ static void sleep_until_work(struct shard *s)
 void shard_run(struct shard *s)
 {
     uint64_t idle_since_us = 0; /* 0: the last turn had work. */
-    while (!s->has_loop_ended) {
+    /* What nobody waits for, such as the removal of a file, is still let to its end. */
+    while (!s->has_loop_ended || s->io.in_flight_count > 0) {
         if (shard_turn(s)) {
             if (idle_since_us != 0) {
                 learn_gap(s, s->now_us - idle_since_us);
