@@ -92,5 +92,6 @@ int cli_topic_describe(struct cli *cli);
 int cli_topic_delete(struct cli *cli);
 int cli_produce(struct cli *cli);
 int cli_consume(struct cli *cli);
+int cli_check(struct cli *cli);
 int cli_version(struct cli *cli);
 int cli_help(struct cli *cli);

@@ -66,6 +66,11 @@ static const struct cli_option consume_options[] = {
     {0},
 };
 
+static const struct cli_option check_options[] = {
+    {.name = "data-dir", .kind = CLI_TEXT, .value = "DIR", .help = "where the data are to lie (default ./data)", .is_repeatable = true},
+    {0},
+};
+
 /* clang-format on */
 static const char consume_details[] =
     "WHERE: start, end, an offset, -N for the last N of each partition, or @TIME: @MILLISECONDS "
@@ -92,6 +97,7 @@ const struct cli_command CLI_COMMANDS[] = {
     {.name = "topic delete", .operands = "NAME...", .summary = "delete topics and their records", .operands_min = 1, .operands_max = -1, .has_brokers = true, .has_json = true, .run = cli_topic_delete},
     {.name = "produce", .operands = "TOPIC", .summary = "write standard input to a topic, a record a line", .options = produce_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_produce},
     {.name = "consume", .operands = "TOPIC", .summary = "print the records of a topic", .details = consume_details, .options = consume_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_consume},
+    {.name = "check", .operands = "", .summary = "what of this machine helps or hurts a broker, and what to do", .options = check_options, .has_json = true, .run = cli_check},
     {.name = "version", .operands = "", .summary = "what this binary is", .has_json = true, .run = cli_version},
     {.name = "help", .operands = "[COMMAND]", .summary = "help on a command", .operands_max = 2, .run = cli_help},
 };
