@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,7 +70,7 @@ static enum err sync_parent(struct opening *o)
     (void)snprintf(parent, sizeof(parent), "%s", o->path);
     char *slash = strrchr(parent, '/');
     if (slash == NULL) {
-        strcpy(parent, ".");
+        (void)snprintf(parent, sizeof(parent), ".");
     } else if (slash == parent) {
         slash[1] = 0;
     } else {
