@@ -85,6 +85,11 @@ static enum err make_directory(struct opening *o)
     struct io_op op = {.kind = IO_MKDIR, .path = o->path};
     enum err e = io_call(&o->s->io, &op);
     if (e == ERR_EXISTS) {
+        /* It may be from a start that died before it flushed the name. Where we have no right to do
+         * so, somebody else made the directory. */
+        if (sync_parent(o) != ERR_OK) {
+            o->why[0] = '\0';
+        }
         return ERR_OK;
     }
     if (e == ERR_NOT_FOUND) {
@@ -331,7 +336,13 @@ static enum err open_format(struct opening *o)
     uint64_t size = 0;
     enum err e = io_file_size(&o->s->io, path_of(o, "format.json"), &size);
     if (e == ERR_OK) {
-        return read_format(o, size);
+        e = read_format(o, size);
+        if (e != ERR_OK) {
+            return e;
+        }
+        /* Renamed, but perhaps not flushed, by a start that died. */
+        struct io_op op = {.kind = IO_FSYNC_DIR, .path = o->path};
+        return call(o, &op, "flush");
     }
     if (e == ERR_NOT_FOUND) {
         return found_directory(o);

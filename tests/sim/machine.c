@@ -204,6 +204,19 @@ static void fold_traces(struct machine *m)
     }
 }
 
+static void say_file(void *context, const char *path, uint64_t size)
+{
+    struct sim *sim = context;
+    sim_say(sim, "  %s size=%" PRIu64, path, size);
+}
+
+static void say_files(struct sim *sim)
+{
+    if (sim->is_verbose) {
+        disk_sim_each_file(sim->disk, sim, say_file);
+    }
+}
+
 void machine_crash(struct machine *m, const struct disk_sim_crash *how)
 {
     struct sim *sim = m->sim;
@@ -224,6 +237,7 @@ void machine_crash(struct machine *m, const struct disk_sim_crash *how)
             how->keep_extent,
             how->keep_name,
             how->are_names_ordered);
+    say_files(sim);
 }
 
 void machine_stop(struct machine *m)
@@ -237,6 +251,7 @@ void machine_stop(struct machine *m)
     shard_group_free(m->group);
     sim_trace(sim, "stop", 0, 0);
     sim_say(sim, "stopped");
+    say_files(sim);
     if (machine_io_stats(m).failed > 0) {
         /* What a failed sync abandoned must not seem to be there: no later sync would cover it. */
         struct disk_sim_crash how = disk_sim_crash_draw(&sim->rand);

@@ -221,6 +221,48 @@ Test(data_dir, founding_survives_failures_and_crashes)
     }
 }
 
+/* A start that dies at any op leaves names that are there and not durable. What the next start
+ * reports as opened has to outlive the loss of everything that nobody flushed. */
+Test(data_dir, what_a_dead_start_left_becomes_durable)
+{
+    for (uint32_t at = 1;; at++) {
+        struct sim_shard ss;
+        struct data_dir d;
+        char why[DATA_WHY_SIZE];
+        struct disk_sim *disk = sim_disk_new();
+        sim_shard_init(&ss, disk, at);
+        io_fault_add(&ss.io_fault,
+                     &(struct io_fault_rule){.kind = IO_FAULT_ANY,
+                                             .fd = IO_FAULT_ANY,
+                                             .at = at,
+                                             .action = IO_FAULT_FAIL,
+                                             .code = EIO});
+        enum err e = open_dir(&ss, 5, why, &d);
+        bool is_hit = ss.io_fault.injected > 0;
+        if (e == ERR_OK) {
+            data_dir_close(ss.s, &d);
+        }
+        disk_sim_crash(disk, &ss.rand, &(struct disk_sim_crash){.is_power_loss = false});
+        sim_shard_done(&ss);
+        sim_shard_init(&ss, disk, at + 1000);
+        cr_assert(eq(int, open_dir(&ss, 5, why, &d), ERR_OK), "at=%u: %s", at, why);
+        struct uuid id = d.directory_id;
+        data_dir_close(ss.s, &d);
+        disk_sim_crash(disk, &ss.rand, &(struct disk_sim_crash){.is_power_loss = true});
+        sim_shard_done(&ss);
+        sim_shard_init(&ss, disk, at + 2000);
+        cr_assert(eq(int, open_dir(&ss, 5, why, &d), ERR_OK), "at=%u: %s", at, why);
+        cr_assert(not(d.is_new), "at=%u", at);
+        cr_assert(uuid_equal(&d.directory_id, &id), "at=%u", at);
+        data_dir_close(ss.s, &d);
+        sim_shard_done(&ss);
+        disk_sim_free(disk);
+        if (!is_hit) {
+            break;
+        }
+    }
+}
+
 /* ---- stores of another number of shards ---------------------------------------------------- */
 
 enum {
