@@ -365,7 +365,6 @@ struct log_cut_task {
     enum cut_task_state state;
     struct log_walk walk;
     struct segment_wait index_wait;
-    uint64_t start_index; /* The entry that the index names. */
     struct log_segment *seg;
     uint64_t pos;           /* End of the last entry that stays. */
     struct segment_base at; /* What the log ends with after the cut. */
@@ -454,19 +453,12 @@ static enum walk_verdict on_entry(struct log_walk *w, const struct scan_result *
     return WALK_STOP;
 }
 
-static void locate(struct log_cut_task *t);
-
 static void on_located(struct log_walk *w, enum walk_reason reason)
 {
     struct log_cut_task *t = container_of(w, struct log_cut_task, walk);
     if (reason == WALK_DAMAGE && w->scan.jumps[w->scan.jump_next].index < t->cut->index) {
         log_walk_leap(w);
         log_walk_run(w);
-        return;
-    }
-    if (reason == WALK_BAD && w->scan.index == t->start_index && log_index_doubt(t->seg)) {
-        log_walk_done(w);
-        locate(t);
         return;
     }
     enum err e = w->error;
@@ -492,6 +484,8 @@ static struct log_segment *segment_by_index(const struct log *l, uint64_t index)
     return seg;
 }
 
+static void locate(struct log_cut_task *t);
+
 static void on_index_ready(struct segment_wait *w, enum err e)
 {
     (void)e;
@@ -504,9 +498,13 @@ static void locate(struct log_cut_task *t)
     t->state = CUT_WAIT_LOCATE;
     t->seg = segment_by_index(l, t->cut->index);
     t->index_wait.on_ready = on_index_ready;
+    /* The segment takes entries again, and from then on nobody could tell points of its file from
+     * those of the log itself: it starts with the latter. */
+    (void)log_index_doubt(t->seg);
     if (!log_index_want(t->seg, &t->index_wait)) {
         return;
     }
+    log_index_pin(t->seg);
     t->max_timestamp = -1;
     if (t->seg->base.index == t->cut->index) {
         t->pos = SEGMENT_HEADER_SIZE;
@@ -526,7 +524,6 @@ static void locate(struct log_cut_task *t)
         t->max_timestamp = p->max_timestamp;
     }
     log_walk_seek_point(w, t->seg, p);
-    t->start_index = w->scan.index;
     list_push_back(&l->walks, &w->link);
     log_walk_run(w);
 }

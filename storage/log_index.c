@@ -90,7 +90,7 @@ static void make_permanent(struct log_segment *seg)
 
 void log_index_sealed(struct log_segment *seg)
 {
-    if (seg->index_file_size > 0 && list_is_empty(&seg->index_link)) {
+    if (seg->index_file_size > 0 && !seg->is_index_pinned && list_is_empty(&seg->index_link)) {
         make_evictable(seg);
     }
 }
@@ -113,9 +113,19 @@ bool log_index_doubt(struct log_segment *seg)
     return true;
 }
 
+void log_index_pin(struct log_segment *seg)
+{
+    assert(seg->has_points);
+    make_permanent(seg);
+    seg->is_index_pinned = true;
+}
+
 void log_index_unseal(struct log_segment *seg)
 {
+    assert(seg->has_points);
     make_permanent(seg);
+    seg->is_index_pinned = false;
+    assert(!seg->is_index_loaded);
     seg->index_file_size = 0;
     seg->is_index_hopeless = false;
 }

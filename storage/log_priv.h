@@ -85,6 +85,7 @@ struct log_segment {
     struct segment_points points;
     bool has_points;          /* Else they left memory; see log_index_want. */
     bool is_index_loaded;     /* The points come from the file. */
+    bool is_index_pinned;     /* The points may not leave memory: a cut needs them. */
     bool is_index_hopeless;   /* Writing the file failed. */
     uint64_t index_file_size; /* 0: there is no file. */
     struct log_index_task *index_task;
@@ -395,6 +396,8 @@ void log_index_sealed(struct log_segment *seg);
 /* A point of seg names a place where its entry is not. False: the points come from the log itself;
  * it is the log that is damaged. True: they are dropped and rebuilt from the log when wanted. */
 bool log_index_doubt(struct log_segment *seg);
+/* The points of seg stay in memory until log_index_unseal. */
+void log_index_pin(struct log_segment *seg);
 /* seg takes entries again: its file is gone, its points stay in memory. */
 void log_index_unseal(struct log_segment *seg);
 

@@ -309,24 +309,6 @@ Test(log, the_first_record_at_or_after_a_time)
     }
 }
 
-/* {D, commit} of a quiet log is in the store within 10 ms. */
-Test(log, a_quiet_logs_d_is_persisted)
-{
-    struct log_rig *rig = rig_open(11);
-    append_ok(rig, 1, 10);
-    append_ok(rig, 1, 10);
-    log_rig_flush(rig);
-    log_set_commit(rig->log, 2);
-    log_rig_settle(rig);
-    cr_assert(ge(u64, log_shared_stats(rig->shared)->quiet_persisted, 1));
-    log_rig_crash(rig, &(struct disk_sim_crash){.is_power_loss = true});
-    log_rig_start(rig);
-    cr_assert(eq(int, log_rig_open(rig), ERR_OK));
-    log_rig_expect_recovered(rig);
-    cr_assert(eq(u64, log_shared_stats(rig->shared)->quiet_persisted, 0), "nothing new to persist");
-    rig_close(rig);
-}
-
 Test(log, a_deleted_log_leaves_nothing)
 {
     struct log_rig *rig = rig_open(12);

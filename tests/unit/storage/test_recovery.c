@@ -367,3 +367,21 @@ Test(recovery, leftovers_are_removed)
     }
     rig_close(rig);
 }
+
+/* {D, commit} of a quiet log is in the store within 10 ms. */
+Test(recovery, a_quiet_logs_d_is_persisted)
+{
+    struct log_rig *rig = rig_open(11);
+    cr_assert(eq(int, log_rig_append(rig, 1, 10, 1000), ERR_OK));
+    cr_assert(eq(int, log_rig_append(rig, 1, 10, 1000), ERR_OK));
+    log_rig_flush(rig);
+    log_set_commit(rig->log, 2);
+    log_rig_settle(rig);
+    cr_assert(ge(u64, log_shared_stats(rig->shared)->quiet_persisted, 1));
+    log_rig_crash(rig, &(struct disk_sim_crash){.is_power_loss = true});
+    log_rig_start(rig);
+    cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+    log_rig_expect_recovered(rig);
+    cr_assert(eq(u64, log_shared_stats(rig->shared)->quiet_persisted, 0), "nothing new to persist");
+    rig_close(rig);
+}
