@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "cluster/cluster_priv.h"
+#include "cluster/controller.h"
 #include "cluster/controller_driver.h"
 #include "cluster/memory.h"
 #include "cluster/placement.h"
@@ -16,7 +17,7 @@ static void serve_op(struct shard *here, struct xmsg *m)
     struct cluster *c = op->server;
     assert(c->s == here);
     struct partition *p = partition_table_find(&c->partitions, &op->id);
-    if (p == NULL) {
+    if (p == NULL || c->is_stopping) {
         op->offsets = (struct partition_offsets){-1, -1, -1, -1, -1};
         partition_op_finish(here, op, c->is_stopping ? ERR_CANCELLED : ERR_NOT_FOUND);
         return;
@@ -167,6 +168,24 @@ struct cluster *cluster_set_get(struct cluster_set *set, uint16_t shard_id)
 {
     assert_cmp(shard_id, <, set->shards_count);
     return set->clusters[shard_id];
+}
+
+static void check_partition(void *context, struct partition *p)
+{
+    (void)context;
+    partition_check(p);
+}
+
+void cluster_check(struct cluster *c)
+{
+    if (c->metadata == NULL) {
+        return; /* Not started, or stopped. */
+    }
+    metadata_check(c->metadata);
+    partition_table_each(&c->partitions, NULL, check_partition);
+    if (c->controller != NULL) {
+        controller_check(controller_driver_engine(c->controller));
+    }
 }
 
 const struct metadata *cluster_metadata(const struct cluster *c)

@@ -238,3 +238,6 @@ void cluster_stop(struct cluster_set *set,
 const struct metadata *cluster_metadata(const struct cluster *c);
 /* What is in effect for a topic of that metadata, for topic_config_effective. */
 struct topic_config_set cluster_topic_configs(const struct cluster *c, const struct topic *t);
+
+/* All invariants of a shard's cluster; for tests and the simulator. At any time, on its shard. */
+void cluster_check(struct cluster *c);

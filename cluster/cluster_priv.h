@@ -35,8 +35,8 @@ struct controller_driver;
 struct cluster {
     struct cluster_set *set;
     const struct cluster_settings *settings;
-    struct shard *s; /* NULL until the start reached this shard. */
-    bool is_stopping;
+    struct shard *s;  /* NULL until the start reached this shard. */
+    bool is_stopping; /* Nothing new is begun. */
 
     struct flusher *flusher;
     struct store *store;
@@ -73,5 +73,6 @@ struct cluster_set {
 void shard_state_open(struct shard *here, struct broadcast_leg *leg);
 void shard_state_apply(struct shard *here, struct broadcast_leg *leg);
 void shard_state_remove(struct shard *here, struct broadcast_leg *leg);
+void shard_state_quiesce(struct shard *here, struct broadcast_leg *leg);
 void shard_state_close_partitions(struct shard *here, struct broadcast_leg *leg);
 void shard_state_close_store(struct shard *here, struct broadcast_leg *leg);

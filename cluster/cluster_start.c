@@ -4,9 +4,9 @@
  *        |               |                              |
  *        +---------------+-------> FAILED               |
  *                                     |                 |
- *   WAIT_CONTROLLER_STOP <------------+-----------------+
- *          |
- *   WAIT_PARTITIONS -> WAIT_STORES_CLOSED -> STOPPED
+ *   WAIT_QUIET <----------------------+-----------------+
+ *        |
+ *   WAIT_CONTROLLER_STOP -> WAIT_PARTITIONS -> WAIT_STORES_CLOSED -> STOPPED
  *
  * Stores are open on every shard before anything is written to one: with another core count a store
  * takes its logs over from what the merge left (store_merge.h), which goes only when all have done
@@ -34,6 +34,7 @@ enum life_state {
     LIFE_WAIT_IMAGES,
     LIFE_SERVING,
     LIFE_FAILED,
+    LIFE_WAIT_QUIET,
     LIFE_WAIT_CONTROLLER_STOP,
     LIFE_WAIT_PARTITIONS,
     LIFE_WAIT_STORES_CLOSED,
@@ -46,10 +47,10 @@ static const struct sm_state life_states[LIFE_STATE_COUNT] = {
     [LIFE_WAIT_STORES] = {"WAIT_STORES", SM_BIT(LIFE_WAIT_CONTROLLER) | SM_BIT(LIFE_FAILED)},
     [LIFE_WAIT_CONTROLLER] = {"WAIT_CONTROLLER", SM_BIT(LIFE_WAIT_IMAGES) | SM_BIT(LIFE_FAILED)},
     [LIFE_WAIT_IMAGES] = {"WAIT_IMAGES", SM_BIT(LIFE_SERVING)},
-    [LIFE_SERVING] = {"SERVING", SM_BIT(LIFE_WAIT_CONTROLLER_STOP)},
-    [LIFE_FAILED] = {"FAILED",
-                     SM_BIT(LIFE_WAIT_CONTROLLER_STOP) | SM_BIT(LIFE_WAIT_PARTITIONS) |
-                         SM_BIT(LIFE_STOPPED)},
+    [LIFE_SERVING] = {"SERVING", SM_BIT(LIFE_WAIT_QUIET)},
+    [LIFE_FAILED] = {"FAILED", SM_BIT(LIFE_WAIT_QUIET) | SM_BIT(LIFE_STOPPED)},
+    [LIFE_WAIT_QUIET] = {"WAIT_QUIET",
+                         SM_BIT(LIFE_WAIT_CONTROLLER_STOP) | SM_BIT(LIFE_WAIT_PARTITIONS)},
     [LIFE_WAIT_CONTROLLER_STOP] = {"WAIT_CONTROLLER_STOP", SM_BIT(LIFE_WAIT_PARTITIONS)},
     [LIFE_WAIT_PARTITIONS] = {"WAIT_PARTITIONS", SM_BIT(LIFE_WAIT_STORES_CLOSED)},
     [LIFE_WAIT_STORES_CLOSED] = {"WAIT_STORES_CLOSED", SM_BIT(LIFE_STOPPED)},
@@ -354,6 +355,19 @@ static void on_controller_stopped(void *context)
           });
 }
 
+static void on_quiet(void *context, enum err error, uint32_t failed_count)
+{
+    assert_cmp(error, ==, ERR_OK);
+    assert_cmp(failed_count, ==, 0);
+    struct cluster_life *life = context;
+    if (life->c->controller == NULL) {
+        on_controller_stopped(life); /* The start did not come so far. */
+        return;
+    }
+    move(life, LIFE_WAIT_CONTROLLER_STOP);
+    controller_driver_stop(life->c->controller, life, on_controller_stopped);
+}
+
 void cluster_stop(struct cluster_set *set,
                   struct shard *s,
                   void *context,
@@ -368,10 +382,11 @@ void cluster_stop(struct cluster_set *set,
         stopped(life); /* Refused before any shard was told. */
         return;
     }
-    if (life->c->controller == NULL) {
-        on_controller_stopped(life);
-        return;
-    }
-    move(life, LIFE_WAIT_CONTROLLER_STOP);
-    controller_driver_stop(life->c->controller, life, on_controller_stopped);
+    move(life, LIFE_WAIT_QUIET);
+    begin(life,
+          &(struct broadcast_order){
+              .run = shard_state_quiesce,
+              .context = life,
+              .on_done = on_quiet,
+          });
 }

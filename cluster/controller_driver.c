@@ -221,7 +221,7 @@ static void on_removed(void *context, enum err error, uint32_t failed_count)
     d->broadcasts_count--;
     d->is_removing = false;
     const bool is_done = failed_count == 0;
-    if (!is_done) {
+    if (!is_done && error != ERR_CANCELLED) {
         char id[UUID_TEXT_SIZE];
         uuid_format(&change->topic_id, id);
         log_warn(d->c->s->log,

@@ -330,6 +330,12 @@ static void on_partition_deleted(void *context, struct partition *p, enum err e)
 /* Removes the logs of a topic: those that are open, and what a crash left of others. */
 static void remove_more(struct cluster *c, struct broadcast_leg *leg)
 {
+    if (c->is_stopping && leg->next_partition < leg->partitions_count) {
+        /* The next start goes on: a stop does not wait for thousands of files. */
+        leg->next_partition = leg->partitions_count;
+        leg->error = ERR_CANCELLED;
+        leg->failed_count++;
+    }
     while (leg->next_partition < leg->partitions_count && leg->in_flight_count < REMOVALS_MAX) {
         const struct partition_id id = {
             .topic_id = leg->topic_id,
@@ -384,12 +390,19 @@ static void close_partition(void *context, struct partition *p)
     partition_close(p, c, on_partition_closed);
 }
 
+void shard_state_quiesce(struct shard *here, struct broadcast_leg *leg)
+{
+    assert(leg->cluster->s == here);
+    leg->cluster->is_stopping = true;
+    broadcast_leg_done(here, leg);
+}
+
 void shard_state_close_partitions(struct shard *here, struct broadcast_leg *leg)
 {
     struct cluster *c = leg->cluster;
     assert(c->s == here);
     assert(list_is_empty(&c->applying));
-    c->is_stopping = true;
+    assert(c->is_stopping);
     if (c->partitions.count == 0) {
         broadcast_leg_done(here, leg);
         return;

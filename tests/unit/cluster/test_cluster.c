@@ -464,6 +464,52 @@ Test(cluster, a_deleted_topic_is_gone_at_once_and_its_files_later)
     disk_sim_free(disk);
 }
 
+struct file_count {
+    char id[UUID_TEXT_SIZE];
+    int count;
+};
+
+static void count_file(void *context, const char *path, uint64_t size)
+{
+    (void)size;
+    struct file_count *files = context;
+    files->count += strstr(path, files->id) != NULL;
+}
+
+Test(cluster, a_stop_cuts_a_long_removal_short_and_the_next_start_goes_on)
+{
+    enum { PARTITIONS = 60 };
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct uuid id;
+    sim_node_init(n, disk, 2, 3);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", PARTITIONS, &id), ERR_OK));
+    for (int32_t p = 0; p < PARTITIONS; p++) {
+        produce(n, 0, &id, p, 1);
+    }
+    cr_assert(eq(int, sim_node_delete_topic(n, 0, "t"), ERR_OK));
+    sim_node_stop(n);
+    struct file_count files = {.count = 0};
+    uuid_format(&id, files.id);
+    disk_sim_each_file(disk, &files, count_file);
+    cr_assert(gt(int, files.count, 0));
+
+    sim_node_init(n, disk, 1, 4);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    sim_node_run(n, 30000);
+    files.count = 0;
+    disk_sim_each_file(disk, &files, count_file);
+    cr_assert(eq(int, files.count, 0));
+    sim_node_stop(n);
+    sim_node_init(n, disk, 2, 5);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(not(sim_node_has_logged(n, "orphan")), "%s", n->log_text);
+    sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}
+
 Test(cluster, producer_ids_never_repeat)
 {
     struct disk_sim *disk = new_disk();

@@ -227,6 +227,9 @@ static void live(struct world *w, uint64_t steps)
             churn(w, (int)i);
         }
         (void)sim_node_step(w->n);
+        if (i % 32 == 0) {
+            cluster_check(sim_node_cluster(w->n, (uint16_t)(i / 32 % w->n->shards_count)));
+        }
     }
 }
 
