@@ -1,5 +1,6 @@
 #include "client/client.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -106,14 +107,22 @@ bool client_was_connected(const struct client *c)
     return c->was_connected;
 }
 
+static struct client_link *find_link(struct client *c, int32_t node_id)
+{
+    struct client_link *link = c->links;
+    while (link != NULL && link->node_id != node_id) {
+        link = link->next;
+    }
+    return link;
+}
+
 /* The connection object for a node, made if there is none. */
 static enum err link_of(struct client *c, int32_t node_id, struct client_link **ret_link)
 {
-    for (struct client_link *link = c->links; link != NULL; link = link->next) {
-        if (link->node_id == node_id) {
-            *ret_link = link;
-            return ERR_OK;
-        }
+    struct client_link *found = find_link(c, node_id);
+    if (found != NULL) {
+        *ret_link = found;
+        return ERR_OK;
     }
     struct client_link *link = calloc(1, sizeof(*link));
     if (link == NULL) {
@@ -145,6 +154,25 @@ static const struct client_node *find_node(const struct client *c, int32_t node_
     return NULL;
 }
 
+/* The connection that found the cluster mostly leads to one of its brokers: no need for another.
+ * The two exchange their connections; a closed one is as good for the one as for the other. */
+static void adopt_bootstrap(struct client *c, const struct client_node *node)
+{
+    struct client_link *bootstrap = find_link(c, CLIENT_NODE_BOOTSTRAP);
+    struct client_link *own = find_link(c, node->id);
+    char name[CLIENT_NAME_SIZE];
+    (void)snprintf(name, sizeof(name), "%s:%u", node->address.host, node->address.port);
+    const bool is_needed = own == NULL || !client_conn_is_open(&own->conn);
+    if (bootstrap == NULL || !client_conn_is_open(&bootstrap->conn) || !is_needed ||
+        strcmp(bootstrap->conn.name, name) != 0) {
+        return;
+    }
+    bootstrap->node_id = node->id;
+    if (own != NULL) {
+        own->node_id = CLIENT_NODE_BOOTSTRAP;
+    }
+}
+
 enum err client_link_to(struct client *c, int32_t node_id, struct client_conn **ret_conn)
 {
     const struct client_node *node = find_node(c, node_id);
@@ -152,6 +180,7 @@ enum err client_link_to(struct client *c, int32_t node_id, struct client_conn **
         return client_fail(c->env, ERR_NOT_FOUND, "node %d is not in the cluster now", node_id);
     }
     struct client_link *link = NULL;
+    adopt_bootstrap(c, node);
     enum err e = link_of(c, node_id, &link);
     if (e == ERR_OK && !client_conn_is_open(&link->conn)) {
         const bool was_connected = c->was_connected;

@@ -444,6 +444,7 @@ enum err client_conn_open(struct client_conn *conn,
         return e;
     }
     conn->fd = fd;
+    conn->correlation_next = 0;
     e = negotiate(conn, deadline_us);
     return e == ERR_OK ? ERR_OK : give_up(conn, e);
 }

@@ -39,6 +39,15 @@ static enum err learn_nodes(struct client *c, const struct metadata_response *m)
     return ERR_OK;
 }
 
+/* Older versions cannot say that nothing is to be created: those brokers do as their
+ * auto.create.topics.enable says. */
+static void fit_metadata(void *message, int16_t version)
+{
+    const int16_t choice_version_min = 4;
+    struct metadata_request *request = message;
+    request->allow_auto_topic_creation = version < choice_version_min;
+}
+
 enum err client_metadata_ask(struct client *c,
                              const char *const *names,
                              size_t names_count,
@@ -47,7 +56,6 @@ enum err client_metadata_ask(struct client *c,
 {
     struct metadata_request request;
     metadata_request_init(&request);
-    request.allow_auto_topic_creation = false;
     request.topics = NULL; /* All. */
     if (names != NULL) {
         request.topics = arena_alloc_array(arena, names_count, sizeof(*request.topics));
@@ -63,6 +71,7 @@ enum err client_metadata_ask(struct client *c,
     const struct client_call call = {
         .api_key = API_METADATA,
         .request = &request,
+        .fit = fit_metadata,
         .arena = arena,
         .response = ret_response,
     };

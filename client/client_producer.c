@@ -54,6 +54,7 @@ struct lane {
     int32_t sequence_next;
     int32_t node_id; /* Whom the current round sends it to; NODE_NONE: nobody. */
     bool is_used;    /* open is initialised. */
+    bool is_cut;     /* The open batch takes no more: it is due whatever its size and age. */
 };
 
 struct client_producer {
@@ -156,6 +157,7 @@ static void reset_open(struct lane *l)
 {
     batch_builder_done(&l->open);
     batch_builder_init(&l->open, RECORD_SIZE_MAX);
+    l->is_cut = false;
 }
 
 static enum err seal(struct client_producer *p, struct lane *l)
@@ -529,8 +531,9 @@ enum due {
 static bool
 is_due(const struct client_producer *p, const struct lane *l, enum due due, uint64_t now_us)
 {
-    return has_open(l) && (due == DUE_ALL || l->open.records.size >= p->options.batch_size ||
-                           now_us >= l->opened_us + (uint64_t)p->options.linger_ms * 1000);
+    return has_open(l) &&
+           (due == DUE_ALL || l->is_cut || l->open.records.size >= p->options.batch_size ||
+            now_us >= l->opened_us + (uint64_t)p->options.linger_ms * 1000);
 }
 
 /* Seals what is due, in partitions that have nothing on its way. */
@@ -705,7 +708,7 @@ enum err client_producer_send(struct client_producer *p, const struct client_mes
      * hold a single record. The failure of the batch before does not keep this one out. */
     enum err before = ERR_OK;
     if (has_open(l) && l->open.records.size + size_guess(message) > p->options.batch_size) {
-        l->opened_us = 0; /* Old enough. */
+        l->is_cut = true;
         before = send_due(p, DUE_FULL_OR_OLD);
     }
     e = add(p, l, message);

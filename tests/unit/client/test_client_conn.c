@@ -1,0 +1,254 @@
+/* Connections: versions agreed on, and strangers told apart. Every way in which a peer can let us
+ * down ends in one line and a closed connection. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <string.h>
+
+#include "kafka/proto/api_keys.h"
+#include "kafka/proto/api_versions.h"
+#include "kafka/proto/error_codes.h"
+#include "kafka/proto/metadata.h"
+
+#include "tests/unit/client/fake_broker.h"
+
+static struct fake_broker broker;
+static struct client *client;
+
+static void setup(void)
+{
+    fake_broker_init(&broker);
+    client = fake_broker_client(&broker);
+}
+
+static void teardown(void)
+{
+    client_free(client);
+    fake_broker_done(&broker);
+}
+
+TestSuite(client_conn, .init = setup, .fini = teardown);
+
+/* Asks for the cluster; what the calls below are about. */
+static enum err describe(void)
+{
+    struct client_cluster *cluster = NULL;
+    enum err e = client_describe(client, NULL, 0, &cluster);
+    client_cluster_free(cluster);
+    return e;
+}
+
+static void expect_why(const char *part)
+{
+    cr_assert(strstr(client_why(client), part) != NULL, "%s", client_why(client));
+}
+
+Test(client_conn, highest_common_version_is_used)
+{
+    broker.version_max[API_METADATA] = 5;
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    cr_assert(eq(int, describe(), ERR_OK), "%s", client_why(client));
+}
+
+Test(client_conn, nothing_in_common_is_said)
+{
+    broker.version_max[API_METADATA] = -1;
+    fake_broker_connection(&broker);
+    cr_assert(eq(int, describe(), ERR_UNSUPPORTED));
+    expect_why("does not serve metadata");
+}
+
+/* A broker that knows ApiVersions only up to 2 says so in an answer of version 0. */
+static void refuse_versions(int16_t max)
+{
+    struct api_versions_response response;
+    struct api_versions_response_api_key own;
+    api_versions_response_init(&response);
+    api_versions_response_api_key_init(&own);
+    own.api_key = API_API_VERSIONS;
+    own.max_version = max;
+    response.error_code = KAFKA_UNSUPPORTED_VERSION;
+    response.api_keys = &own;
+    response.api_keys_count = max >= 0;
+    fake_broker_answer_in(&broker, API_API_VERSIONS, 0, &response);
+}
+
+static void answer_versions(int16_t version)
+{
+    struct api_versions_response response;
+    struct api_versions_response_api_key keys[2];
+    api_versions_response_init(&response);
+    for (size_t i = 0; i < 2; i++) {
+        api_versions_response_api_key_init(&keys[i]);
+    }
+    keys[0].api_key = API_METADATA;
+    keys[0].max_version = 1;
+    keys[1].api_key = API_API_VERSIONS;
+    keys[1].max_version = version;
+    response.api_keys = keys;
+    response.api_keys_count = 2;
+    fake_broker_answer_in(&broker, API_API_VERSIONS, version, &response);
+}
+
+Test(client_conn, refused_version_of_versions_is_asked_again_lower)
+{
+    static const int16_t theirs[] = {2, 1, 0, -1};
+    for (size_t i = 0; i < sizeof(theirs) / sizeof(theirs[0]); i++) {
+        teardown();
+        setup();
+        fake_broker_bare_connection(&broker);
+        refuse_versions(theirs[i]);
+        answer_versions(theirs[i] > 0 ? theirs[i] : 0);
+        broker.version_max[API_METADATA] = 1;
+        fake_broker_metadata(&broker, 1);
+        cr_assert(eq(int, describe(), ERR_OK), "%d: %s", theirs[i], client_why(client));
+    }
+}
+
+Test(client_conn, endless_refusal_ends)
+{
+    fake_broker_bare_connection(&broker);
+    refuse_versions(2);
+    refuse_versions(1);
+    refuse_versions(0);
+    refuse_versions(0);
+    cr_assert(ne(int, describe(), ERR_OK));
+}
+
+struct stranger {
+    const char *bytes;
+    size_t size;
+    enum err err;
+    const char *why;
+};
+
+Test(client_conn, strangers_are_told_apart)
+{
+    static const struct stranger strangers[] = {
+        {"HTTP/1.1 400 Bad Request\r\n\r\n", 28, ERR_CORRUPT, "HTTP server"},
+        {"\x15\x03\x01\x00\x02\x02\x46", 7, ERR_CORRUPT, "TLS"},
+        {"\x7f\xff\xff\xff", 4, ERR_CORRUPT, "frame of"},
+        {"\x00\x00\x00\x03", 4, ERR_CORRUPT, "frame of"},
+        {"\x00\x00\x00\x04\x00\x00\x00\x09", 8, ERR_CORRUPT, "cannot be read"},
+        {"", 0, ERR_CLOSED, "closed the connection at the first request"},
+    };
+    for (size_t i = 0; i < sizeof(strangers) / sizeof(strangers[0]); i++) {
+        const struct stranger *s = &strangers[i];
+        teardown();
+        setup();
+        fake_broker_bare_connection(&broker);
+        fake_broker_bytes(&broker, s->bytes, s->size);
+        fake_broker_hang_up(&broker);
+        cr_assert(eq(int, describe(), s->err), "%zu: %s", i, client_why(client));
+        expect_why(s->why);
+        cr_assert(not(client_was_connected(client)));
+    }
+}
+
+Test(client_conn, silence_ends_at_the_timeout)
+{
+    fake_broker_bare_connection(&broker);
+    const uint64_t before_us = broker.clock.now_us;
+    cr_assert(eq(int, describe(), ERR_TIMED_OUT));
+    cr_assert(eq(u64, broker.clock.now_us - before_us, 1000000));
+    expect_why("did not answer in time");
+}
+
+Test(client_conn, refused_connection_is_named)
+{
+    fake_broker_refuse(&broker);
+    cr_assert(eq(int, describe(), ERR_CLOSED));
+    expect_why("cannot reach fake");
+    cr_assert(not(client_was_connected(client)));
+}
+
+/* The first answer comes whole, the second is cut at byte N. */
+Test(client_conn, every_cut_answer_is_an_error)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 2);
+    const struct fake_connection whole = broker.connections[0];
+    for (size_t size = 0; size < whole.answers.size; size++) {
+        struct fake_broker cut;
+        fake_broker_init(&cut);
+        fake_broker_bare_connection(&cut);
+        fake_broker_bytes(&cut, whole.answers.data, size);
+        fake_broker_hang_up(&cut);
+        struct client *c = fake_broker_client(&cut);
+        struct client_cluster *cluster = NULL;
+        cr_assert(ne(int, client_describe(c, NULL, 0, &cluster), ERR_OK), "size=%zu", size);
+        cr_assert(ne(int, (int)strlen(client_why(c)), 0));
+        client_free(c);
+        fake_broker_done(&cut);
+    }
+}
+
+/* Changed bytes: an error or an answer, but never a crash or an endless wait. */
+Test(client_conn, changed_bytes_do_no_harm)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 2);
+    const struct fake_connection whole = broker.connections[0];
+    for (size_t at = 0; at < whole.answers.size; at++) {
+        struct fake_broker bad;
+        fake_broker_init(&bad);
+        fake_broker_bare_connection(&bad);
+        fake_broker_bytes(&bad, whole.answers.data, whole.answers.size);
+        bad.connections[0].answers.data[at] ^= 0x81;
+        fake_broker_hang_up(&bad);
+        struct client *c = fake_broker_client(&bad);
+        struct client_cluster *cluster = NULL;
+        if (client_describe(c, NULL, 0, &cluster) == ERR_OK) {
+            client_cluster_free(cluster);
+        }
+        client_free(c);
+        fake_broker_done(&bad);
+    }
+}
+
+/* An idle connection that the broker closed is no reason to fail. */
+Test(client_conn, connection_closed_while_idle_is_opened_again)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    fake_broker_hang_up(&broker);
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    cr_assert(eq(int, describe(), ERR_OK));
+    cr_assert(eq(int, describe(), ERR_OK), "%s", client_why(client));
+    cr_assert(eq(sz, broker.dialled_count, 2));
+}
+
+struct address_row {
+    const char *text;
+    const char *host; /* NULL: not an address. */
+    uint16_t port;
+};
+
+Test(client_conn, addresses)
+{
+    static const struct address_row rows[] = {
+        {"a:1", "a", 1},
+        {"a", "a", 9092},
+        {"[::1]:65535", "::1", 65535},
+        {"[::1]", "::1", 9092},
+        {"", NULL, 0},
+        {":9092", NULL, 0},
+        {"a:", NULL, 0},
+        {"a:0", NULL, 0},
+        {"a:65536", NULL, 0},
+        {"a:1x", NULL, 0},
+        {"[::1", NULL, 0},
+        {"[::1]9092", NULL, 0},
+        {"::1", NULL, 0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct client_address a = {.port = 7};
+        const bool is_ok = client_address_parse(slice_of_string(rows[i].text), &a);
+        cr_assert(eq(int, is_ok, rows[i].host != NULL), "%s", rows[i].text);
+        if (is_ok) {
+            cr_assert(eq(str, a.host, (char *)rows[i].host));
+            cr_assert(eq(int, a.port, rows[i].port));
+        }
+    }
+}

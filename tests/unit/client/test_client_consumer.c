@@ -1,0 +1,332 @@
+/* The consumer: records in order from whatever a broker may put into an answer. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/client.h"
+#include "kafka/proto/api_keys.h"
+#include "kafka/proto/error_codes.h"
+#include "kafka/proto/fetch.h"
+#include "kafka/proto/list_offsets.h"
+#include "kafka/proto/metadata.h"
+#include "storage/batch.h"
+
+#include "tests/unit/client/fake_broker.h"
+
+static struct fake_broker broker;
+static struct client *client;
+static struct client_consumer *consumer;
+
+static void setup(void)
+{
+    fake_broker_init(&broker);
+    client = fake_broker_client(&broker);
+    consumer = NULL;
+}
+
+static void teardown(void)
+{
+    client_consumer_free(consumer);
+    client_free(client);
+    fake_broker_done(&broker);
+}
+
+TestSuite(client_consumer, .init = setup, .fini = teardown);
+
+/* Appends a batch of count records "<base + i>" with a header each. */
+static void add_batch(struct wbuf *w, int64_t base_offset, int32_t count, enum batch_codec codec)
+{
+    struct batch_builder b;
+    batch_builder_init(&b, 1 << 20);
+    for (int32_t i = 0; i < count; i++) {
+        char text[32];
+        (void)snprintf(text, sizeof(text), "%d", (int)base_offset + i);
+        const struct record_header header = {slice_of_string("h"), slice_of_string(text)};
+        const struct batch_record record = {
+            .timestamp = 1000 + i,
+            .value = slice_of_string(text),
+            .headers = &header,
+            .headers_count = 1,
+        };
+        cr_assert(batch_builder_add(&b, &record) == ERR_OK);
+    }
+    const size_t pos = w->size;
+    const struct batch_identity nobody = {-1, -1, -1};
+    cr_assert(batch_builder_finish(&b, codec, &nobody, w) == ERR_OK);
+    batch_stamp(w->data + pos, base_offset, 1);
+    batch_builder_done(&b);
+}
+
+static void answer_partition(int32_t partition, int16_t code, int64_t end, struct slice records)
+{
+    struct fetch_response response;
+    struct fetch_response_topic topic;
+    struct fetch_response_partition p;
+    fetch_response_init(&response);
+    fetch_response_topic_init(&topic);
+    fetch_response_partition_init(&p);
+    topic.topic = slice_of_string("t");
+    topic.topic_id = (struct uuid){.bytes = {7}};
+    topic.partitions = &p;
+    topic.partitions_count = 1;
+    p.partition_index = partition;
+    p.error_code = code;
+    p.high_watermark = end;
+    p.records = records;
+    response.responses = &topic;
+    response.responses_count = 1;
+    fake_broker_answer(&broker, API_FETCH, &response);
+}
+
+static void start(int64_t offset)
+{
+    enum err e = client_consumer_new(client, "t", NULL, &consumer);
+    cr_assert(e == ERR_OK, "%s", client_why(client));
+    cr_assert(client_consumer_assign(consumer, 0, offset) == ERR_OK);
+}
+
+static void expect_record(int64_t offset)
+{
+    struct client_record record;
+    enum err e = client_consumer_next(consumer, 0, &record);
+    cr_assert(e == ERR_OK, "offset %d: %s", (int)offset, client_why(client));
+    char text[32];
+    (void)snprintf(text, sizeof(text), "%d", (int)offset);
+    cr_assert(eq(i64, record.offset, offset));
+    cr_assert(slice_equal_string(record.value, text));
+    cr_assert(slice_is_null(record.key));
+    cr_assert(eq(sz, record.headers_count, 1));
+    cr_assert(slice_equal_string(record.headers[0].key, "h"));
+    cr_assert(slice_equal_string(record.headers[0].value, text));
+}
+
+static void expect_nothing(enum err wanted)
+{
+    struct client_record record;
+    enum err e = client_consumer_next(consumer, 0, &record);
+    cr_assert(eq(int, e, wanted), "%s", client_why(client));
+}
+
+Test(client_consumer, records_of_all_codecs_come_in_order)
+{
+    struct wbuf w;
+    wbuf_init(&w, 1 << 20);
+    for (int codec = 0; codec < CODEC_COUNT; codec++) {
+        add_batch(&w, codec * 3, 3, (enum batch_codec)codec);
+    }
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    answer_partition(0, KAFKA_NONE, 15, wbuf_slice(&w));
+    wbuf_done(&w);
+    start(0);
+    cr_assert(not(client_consumer_is_at_end(consumer)));
+    for (int64_t offset = 0; offset < 15; offset++) {
+        cr_assert(not(client_consumer_is_at_end(consumer)));
+        expect_record(offset);
+    }
+    answer_partition(0, KAFKA_NONE, 15, (struct slice){0});
+}
+
+/* Brokers send whole batches: what stands before the position is not handed out. */
+Test(client_consumer, position_in_the_middle_of_a_batch)
+{
+    struct wbuf w;
+    wbuf_init(&w, 1 << 20);
+    add_batch(&w, 10, 5, CODEC_ZSTD);
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    answer_partition(0, KAFKA_NONE, 15, wbuf_slice(&w));
+    answer_partition(0, KAFKA_NONE, 15, (struct slice){0});
+    wbuf_done(&w);
+    start(13);
+    expect_record(13);
+    expect_record(14);
+    expect_nothing(ERR_TIMED_OUT);
+    cr_assert(client_consumer_is_at_end(consumer));
+}
+
+/* An answer that is cut anywhere in its last batch: the whole ones count, the rest comes next time.
+ */
+Test(client_consumer, cut_batch_is_fetched_again)
+{
+    struct wbuf w;
+    wbuf_init(&w, 1 << 20);
+    add_batch(&w, 0, 2, CODEC_NONE);
+    const size_t whole = w.size;
+    add_batch(&w, 2, 2, CODEC_NONE);
+    for (size_t size = whole; size < w.size; size++) {
+        teardown();
+        setup();
+        fake_broker_connection(&broker);
+        fake_broker_metadata(&broker, 1);
+        answer_partition(0, KAFKA_NONE, 4, slice_of(w.data, size));
+        answer_partition(0, KAFKA_NONE, 4, slice_of(w.data + whole, w.size - whole));
+        start(0);
+        for (int64_t offset = 0; offset < 4; offset++) {
+            expect_record(offset);
+        }
+    }
+    wbuf_done(&w);
+}
+
+/* No byte of a batch may change unseen, but those that the CRC leaves out. */
+Test(client_consumer, damaged_batch_is_an_error)
+{
+    struct wbuf w;
+    wbuf_init(&w, 1 << 20);
+    add_batch(&w, 0, 2, CODEC_NONE);
+    for (size_t at = BATCH_HEAD_SIZE; at < w.size; at++) {
+        teardown();
+        setup();
+        fake_broker_connection(&broker);
+        fake_broker_metadata(&broker, 1);
+        w.data[at] ^= 0x40;
+        answer_partition(0, KAFKA_NONE, 2, wbuf_slice(&w));
+        w.data[at] ^= 0x40;
+        start(0);
+        expect_nothing(ERR_CORRUPT);
+        cr_assert(strstr(client_why(client), "t[0] holds a damaged batch at offset 0") != NULL);
+    }
+    wbuf_done(&w);
+}
+
+/* Markers of transactions take offsets, but are nobody's records. */
+Test(client_consumer, control_batch_is_passed_over)
+{
+    struct wbuf w;
+    wbuf_init(&w, 1 << 20);
+    add_batch(&w, 0, 1, CODEC_NONE);
+    struct batch_header header;
+    cr_assert(batch_header_decode(wbuf_slice(&w), &header) == ERR_OK);
+    header.attributes |= BATCH_CONTROL;
+    uint8_t encoded[BATCH_HEADER_SIZE];
+    batch_header_encode(
+        &header, slice_of(w.data + BATCH_HEADER_SIZE, w.size - BATCH_HEADER_SIZE), encoded);
+    memcpy(w.data, encoded, sizeof(encoded));
+    add_batch(&w, 1, 1, CODEC_NONE);
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    answer_partition(0, KAFKA_NONE, 2, wbuf_slice(&w));
+    wbuf_done(&w);
+    start(0);
+    expect_record(1);
+}
+
+Test(client_consumer, offset_outside_of_the_log_is_final)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    answer_partition(0, KAFKA_OFFSET_OUT_OF_RANGE, -1, (struct slice){0});
+    start(99);
+    expect_nothing(ERR_OUT_OF_RANGE);
+    cr_assert(strstr(client_why(client), "t[0] at offset 99") != NULL, "%s", client_why(client));
+}
+
+Test(client_consumer, retriable_error_is_asked_again)
+{
+    struct wbuf w;
+    wbuf_init(&w, 1 << 20);
+    add_batch(&w, 0, 1, CODEC_NONE);
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    answer_partition(0, KAFKA_NOT_LEADER_OR_FOLLOWER, -1, (struct slice){0});
+    fake_broker_metadata(&broker, 1);
+    answer_partition(0, KAFKA_NONE, 1, wbuf_slice(&w));
+    wbuf_done(&w);
+    start(0);
+    struct client_record record;
+    cr_assert(eq(int, client_consumer_next(consumer, 5000, &record), ERR_OK));
+}
+
+Test(client_consumer, broken_connection_is_opened_again)
+{
+    struct wbuf w;
+    wbuf_init(&w, 1 << 20);
+    add_batch(&w, 0, 1, CODEC_NONE);
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    fake_broker_hang_up(&broker);
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    answer_partition(0, KAFKA_NONE, 1, wbuf_slice(&w));
+    wbuf_done(&w);
+    start(0);
+    struct client_record record;
+    cr_assert(
+        eq(int, client_consumer_next(consumer, 5000, &record), ERR_OK), "%s", client_why(client));
+}
+
+Test(client_consumer, request_names_position_and_topic)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    answer_partition(0, KAFKA_NONE, 5, (struct slice){0});
+    start(5);
+    expect_nothing(ERR_TIMED_OUT);
+    char memory[256];
+    struct fetch_request request;
+    struct metadata_request metadata;
+    cr_assert(fake_broker_request(&broker, 0, API_API_VERSIONS, memory));
+    cr_assert(fake_broker_request(&broker, 0, API_METADATA, &metadata));
+    cr_assert(fake_broker_request(&broker, 0, API_FETCH, &request));
+    cr_assert(eq(i64, request.topics[0].partitions[0].fetch_offset, 5));
+    cr_assert(eq(int, request.topics[0].topic_id.bytes[0], 7));
+    cr_assert(eq(int, request.session_epoch, -1));
+}
+
+Test(client_consumer, wrong_assignments_are_refused)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    start(0);
+    cr_assert(eq(int, client_consumer_assign(consumer, 1, 0), ERR_INVALID));
+    cr_assert(eq(int, client_consumer_assign(consumer, -1, 0), ERR_INVALID));
+    cr_assert(eq(int, client_consumer_assign(consumer, 0, 0), ERR_INVALID));
+}
+
+/* ---- offsets by time ---- */
+
+static void answer_offsets(const int16_t *codes, size_t count)
+{
+    struct list_offsets_response response;
+    struct list_offsets_response_topic topic;
+    struct list_offsets_response_partition partitions[FAKE_PARTITIONS_MAX];
+    list_offsets_response_init(&response);
+    list_offsets_response_topic_init(&topic);
+    topic.name = slice_of_string("t");
+    topic.partitions = partitions;
+    topic.partitions_count = count;
+    for (size_t i = 0; i < count; i++) {
+        list_offsets_response_partition_init(&partitions[i]);
+        partitions[i].partition_index = (int32_t)i;
+        partitions[i].error_code = codes[i];
+        partitions[i].offset = codes[i] == KAFKA_NONE ? (int64_t)i * 10 : -1;
+    }
+    response.topics = &topic;
+    response.topics_count = 1;
+    fake_broker_answer(&broker, API_LIST_OFFSETS, &response);
+}
+
+Test(client_consumer, offsets_are_found_and_what_is_missing_asked_again)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 2);
+    answer_offsets((int16_t[]){KAFKA_NONE, KAFKA_OFFSET_NOT_AVAILABLE}, 2);
+    fake_broker_metadata(&broker, 2);
+    answer_offsets((int16_t[]){KAFKA_NONE, KAFKA_NONE}, 2);
+    struct client_offset offsets[] = {{0, CLIENT_OFFSET_END, -1}, {1, 1234, -1}};
+    enum err e = client_find_offsets(client, "t", offsets, 2);
+    cr_assert(eq(int, e, ERR_OK), "%s", client_why(client));
+    cr_assert(eq(i64, offsets[0].offset, 0));
+    cr_assert(eq(i64, offsets[1].offset, 10));
+}
+
+Test(client_consumer, offsets_of_unknown_partition_change_nothing)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    struct client_offset offsets[] = {{3, CLIENT_OFFSET_END, 77}};
+    cr_assert(eq(int, client_find_offsets(client, "t", offsets, 1), ERR_INVALID));
+    cr_assert(eq(i64, offsets[0].offset, 77));
+}
