@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "core/assert.h"
+#include "core/reached.h"
 #include "storage/store_priv.h"
 
 enum {
@@ -200,6 +201,7 @@ static enum err write_snapshot(struct store *st)
     }
     st->area = 1 - st->area;
     st->snapshots++;
+    reached(st->s, "store_area_switched");
     take_pending(st);
     flusher_write_started(st->flusher, st->fd);
     submit_write(st, 0, st->snapshot_blocks);
@@ -296,6 +298,7 @@ static void on_write(struct flush_client *c)
     if (st->is_op_busy) {
         /* The confirming block is under way. What comes behind it must not become durable without
          * it, or recovery would stop at the hole. */
+        reached(st->s, "store_round_held");
         st->is_round_held = true;
         flusher_write_started(st->flusher, st->fd);
         return;

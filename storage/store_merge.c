@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/assert.h"
+#include "core/reached.h"
 #include "core/shard.h"
 #include "storage/store.h"
 #include "storage/store_file.h"
@@ -330,6 +331,10 @@ merge_files(struct shard *s, const char *dir, const struct listing *l, char **re
         e = sync_dir(s, dir);
     }
     if (e == ERR_OK) {
+        reached(s, "stores_merged");
+        if (l->has_merge_file) {
+            reached(s, "stores_merged_again");
+        }
         log_info(s->log,
                  "stores_merged",
                  "dir=%s logs=%zu shards=%u",

@@ -116,6 +116,7 @@ void sim_draw_swarm(struct sim *sim)
     w->pause_us_max = PICK(sim, 100, 1000, 5000);
     w->reorder_one_in = (uint32_t)PICK(sim, 0, 4);
     w->cut_connection_one_in = (uint32_t)PICK(sim, 0, 50, 300);
+    w->store_area_blocks = (uint32_t)PICK(sim, 0, 2, 4, 16);
 }
 
 void sim_print_swarm(const struct sim *sim, FILE *out)
@@ -125,7 +126,8 @@ void sim_print_swarm(const struct sim *sim, FILE *out)
                   "seed=%" PRIu64 " mode=%s shards_max=%u is_flush_shared=%d crashes_max=%u"
                   " steps_per_life=%" PRIu64 " clean_stop_percent=%u segment_size_max=%" PRIu64
                   " fill_step=%u..%u index_interval=%u memory_size=%zu cache_size_max=%zu"
-                  " partitions=%u record_size_max=%u batch_records_max=%u large_one_in=%u",
+                  " partitions=%u record_size_max=%u batch_records_max=%u large_one_in=%u"
+                  " store_area_blocks=%u",
                   sim->seed,
                   mode_name(sim->mode),
                   (unsigned)w->shards_max,
@@ -142,7 +144,8 @@ void sim_print_swarm(const struct sim *sim, FILE *out)
                   w->partitions,
                   w->record_size_max,
                   w->batch_records_max,
-                  w->large_one_in);
+                  w->large_one_in,
+                  w->store_area_blocks);
     (void)fprintf(out,
                   " cut_weight=%u delete_weight=%u rot_percent=%u capacity_size=%" PRIu64
                   " sync_fail_one_in=%u write_fail_one_in=%u short_one_in=%u slow_one_in=%u"

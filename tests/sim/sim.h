@@ -61,6 +61,7 @@ struct sim_swarm {
     uint64_t pause_us_max; /* Between two acts of the driver. */
     uint32_t reorder_one_in;
     uint32_t cut_connection_one_in;
+    uint32_t store_area_blocks; /* Of a new store; 0 = its default. */
 };
 
 struct sim {

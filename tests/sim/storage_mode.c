@@ -117,12 +117,14 @@ static void open_env(struct storage_run *run, uint16_t shard)
     enum err e = flusher_new(s, run->dir.fs.is_flush_shared, env, on_flusher_failed, &env->flusher);
     sim_check(run->sim, e == ERR_OK, "flusher_new: %s", err_name(e));
     run->opening_count++;
-    e = store_open_begin(s,
-                         &(struct store_open){.dir = DATA_DIR,
-                                              .flusher = env->flusher,
-                                              .context = env,
-                                              .owns = owns,
-                                              .on_opened = on_store_opened});
+    e = store_open_begin(
+        s,
+        &(struct store_open){.dir = DATA_DIR,
+                             .flusher = env->flusher,
+                             .context = env,
+                             .owns = owns,
+                             .on_opened = on_store_opened,
+                             .area_blocks_min = run->sim->swarm.store_area_blocks});
     sim_check(run->sim, e == ERR_OK, "store_open_begin: %s", err_name(e));
 }
 
@@ -170,7 +172,11 @@ static void driver_run(struct machine_source *source)
     struct storage_run *run = container_of(source, struct storage_run, driver);
     struct sim *sim = run->sim;
     run->acts_left--;
-    play_with_capacity(run);
+    if (run->acts_left == 0) {
+        disk_sim_set_capacity(run->sim->disk, 0); /* What waits for room has to come to an end. */
+    } else {
+        play_with_capacity(run);
+    }
     part_act(&run->parts[rand_below(&sim->rand, run->parts_count)]);
     uint64_t pause_us = sim_log_between(sim, 0, sim->swarm.pause_us_max);
     run->act_us = sim->clock.now_us + pause_us;
