@@ -79,6 +79,7 @@ struct lane {
     struct lane_entry queue[LANE_QUEUE_MAX]; /* Oldest first. */
     uint32_t queue_count;
     uint32_t in_flight_count;
+    bool is_known;   /* The broker has acknowledged a batch of it. */
     bool is_blocked; /* Something failed: wait for all answers, then repeat in order. */
     int32_t sequence_next;
     struct lane_entry last; /* Acknowledged last; is_probe, bytes NULL = none. */

@@ -160,9 +160,14 @@ static bool lane_add_probe(struct producer *p, struct lane *l)
 }
 
 /* The next entry to be sent, in order; NULL if there is none now. */
-static struct lane_entry *lane_next(struct lane *l)
+static struct lane_entry *lane_next(const struct producer *p, struct lane *l)
 {
     if (l->is_blocked && l->in_flight_count > 0) {
+        return NULL;
+    }
+    /* A broker that knows nothing of a producer takes any sequence, as Kafka does: behind a first
+     * batch that fails, the second would be taken. */
+    if (p->is_idempotent && !l->is_known && l->in_flight_count > 0) {
         return NULL;
     }
     l->is_blocked = false;
@@ -197,6 +202,7 @@ static void on_item_acked(struct producer *p,
     }
     sim_trace(sim, "acked", entry->batch, (uint64_t)base_offset);
     history_acked(history_of(l), entry->batch, base_offset);
+    l->is_known = true;
     lane_remove(l, entry, p->is_idempotent);
 }
 
@@ -380,7 +386,7 @@ static void gather_items(struct producer *p, struct produce_call *pc)
         if (may_add) {
             lane_add_batch(p, l);
         }
-        struct lane_entry *entry = lane_next(l);
+        struct lane_entry *entry = lane_next(p, l);
         if (entry != NULL) {
             entry->is_in_flight = true;
             l->in_flight_count++;
