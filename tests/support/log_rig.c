@@ -149,12 +149,81 @@ static void make_dir(struct log_rig *rig)
     (void)io_call(&rig->ss.s->io, &op);
 }
 
+/* ---- decoy ---- */
+
+static struct log_rig *rig_of_decoy(struct flush_client *c)
+{
+    return (struct log_rig *)((char *)c - offsetof(struct log_rig, decoy.client));
+}
+
+static void on_decoy_written(struct io_op *op)
+{
+    struct log_rig *rig = (struct log_rig *)((char *)op - offsetof(struct log_rig, decoy.op));
+    flusher_write_done(rig->flusher, op->result);
+}
+
+static void decoy_write(struct flush_client *c)
+{
+    struct log_rig *rig = rig_of_decoy(c);
+    rig->decoy.op = (struct io_op){
+        .kind = IO_WRITE,
+        .fd = rig->decoy.fd,
+        .buf = rig->decoy.block->data,
+        .size = IO_ALIGN,
+        .on_done = on_decoy_written,
+    };
+    flusher_write_started(rig->flusher, rig->decoy.fd);
+    io_submit(&rig->ss.s->io, &rig->decoy.op);
+}
+
+static void decoy_flushed(struct flush_client *c)
+{
+    struct log_rig *rig = rig_of_decoy(c);
+    if (rig->log != NULL && log_flushed_index(rig->log) < log_last_index(rig->log)) {
+        flusher_ask(rig->flusher, c);
+    }
+}
+
+static void decoy_start(struct log_rig *rig)
+{
+    static const struct flush_client_ops ops = {.write = decoy_write, .on_flushed = decoy_flushed};
+    struct io *io = &rig->ss.s->io;
+    flush_client_init(&rig->decoy.client, &ops);
+    rig->decoy.block = buf_alloc(rig->ss.s->bufs, IO_ALIGN, BUF_RESERVED);
+    memset(rig->decoy.block->data, 1, IO_ALIGN);
+    struct io_op op = {
+        .kind = IO_OPEN,
+        .path = "/data/decoy",
+        .open_flags = IO_OPEN_READ | IO_OPEN_WRITE | IO_OPEN_CREATE | IO_OPEN_DIRECT,
+    };
+    enum err e = io_call(io, &op);
+    assert(e == ERR_OK);
+    rig->decoy.fd = op.result_fd;
+    op = (struct io_op){
+        .kind = IO_WRITE, .fd = rig->decoy.fd, .buf = rig->decoy.block->data, .size = IO_ALIGN};
+    e = io_call(io, &op);
+    assert(e == ERR_OK);
+    op = (struct io_op){.kind = IO_FSYNC, .fd = rig->decoy.fd};
+    e = io_call(io, &op);
+    assert(e == ERR_OK);
+}
+
+static void decoy_stop(struct log_rig *rig)
+{
+    struct io_op op = {.kind = IO_CLOSE, .fd = rig->decoy.fd};
+    (void)io_call(&rig->ss.s->io, &op);
+    buf_unref(rig->decoy.block);
+}
+
 void log_rig_start(struct log_rig *rig)
 {
     sim_shard_init(&rig->ss, rig->disk, ++rig->seed);
     make_dir(rig);
     enum err e = flusher_new(rig->ss.s, true, rig, on_flusher_failed, &rig->flusher);
     assert(e == ERR_OK);
+    if (rig->has_decoy) {
+        decoy_start(rig);
+    }
     rig->is_store_opened = false;
     rig->shared = NULL;
     rig->store = NULL;
@@ -237,6 +306,9 @@ void log_rig_stop(struct log_rig *rig)
     }
     store_free(rig->store);
     sim_shard_settle(&rig->ss);
+    if (rig->has_decoy) {
+        decoy_stop(rig);
+    }
     flusher_free(rig->flusher);
     sim_shard_done(&rig->ss);
 }
@@ -267,6 +339,9 @@ void log_rig_crash(struct log_rig *rig, const struct disk_sim_crash *how)
 
 static enum err append(struct log_rig *rig, const struct log_entry *entry)
 {
+    if (rig->has_decoy) {
+        flusher_ask(rig->flusher, &rig->decoy.client);
+    }
     uint64_t index;
     enum err e = log_append(rig->log, entry, &index);
     if (e != ERR_OK) {

@@ -35,7 +35,17 @@ struct log_rig {
     struct log_options options;
     struct log_shared_options shared_options;
     bool is_replay_strict;
+    bool has_decoy;
     uint64_t seed;
+
+    /* Another writer on the same disk, first in every flush round: the shared flush then is one of
+     * its file and covers the log's only as far as it should. */
+    struct {
+        struct flush_client client;
+        struct io_op op;
+        struct buf *block;
+        int fd;
+    } decoy;
 
     /* What the log called back. */
     bool is_store_opened;

@@ -139,6 +139,7 @@ static void random_lives(uint64_t seed, int lives_count)
     struct rand r;
     rand_init_seed(&r, seed);
     rig->shared_options.cache_size_max = rand_one_in(&r, 2) ? 0 : 64 << 20;
+    rig->has_decoy = !rand_one_in(&r, 3);
     rig->options.index_interval = rand_one_in(&r, 2) ? 512 : 16 << 10;
     rig->options.segment_size_max = rand_one_in(&r, 2) ? 24 << 10 : 200 << 10;
     rig->options.fill_step_min = rand_one_in(&r, 2) ? 4 << 10 : 32 << 10;
