@@ -5,13 +5,14 @@
  *   log_page.c       tail pages: memory images of the end of the log, later cache
  *   log_walk.c       walking entries in pages and on disk, for all that reads
  *   log_read.c       log_read        log_query.c    log_time_query
- *   log_recover.c    opening         log_cut.c      cuts        log_end.c   closing, deleting
+ *   log_recover.c, log_recover_scan.c opening
+ *   log_cut.c        cuts            log_end.c      closing, deleting
+ *   log_index.c      index files
  *   segment_file.c   descriptors     segment_birth.c, segment_fill.c   new files, zeros ahead
  *
  * Invariants:
  *  1. flushed_index <= taken_index <= last_index: durable, given to the disk, appended.
- *  2. Only the last segment takes entries. Only it may be unborn, and then no entry of it was
- * taken.
+ *  2. Only the last segment takes entries. Only it may be unborn, and then none of its was taken.
  *  3. A page that holds an entry above flushed_index is dirty: it stays. Others are cache.
  *  4. Pages of the log are in order of position and hold whole entries; between two pages of the
  *     log there may be holes (evicted), behind the last one there is nothing.

@@ -22,71 +22,7 @@
 #include <string.h>
 
 #include "core/logger.h"
-#include "storage/log_priv.h"
-
-enum recovery_state {
-    RECOVERY_START,
-    RECOVERY_WAIT_UNLINK,
-    RECOVERY_WAIT_REDO,
-    RECOVERY_WAIT_SCAN,
-    RECOVERY_WAIT_PROBE,
-    RECOVERY_WAIT_CUT,
-    RECOVERY_WAIT_OPEN_FLUSH,
-    RECOVERY_WAIT_FLUSH,
-    RECOVERY_DONE,
-};
-
-enum {
-    RECOVERY_WINDOW_SIZE = 256 << 10,
-    RECOVERY_PROBE_SIZE = 1 << 20,
-};
-
-struct recovery_names {
-    char **all;
-    uint32_t count;
-    uint32_t capacity;
-};
-
-/* What a search behind a bad entry found. */
-struct probe {
-    struct log_segment *seg; /* Being searched. */
-    uint64_t pos;
-    struct segment_scan rules;
-    bool has_bytes; /* Something stands behind the last good entry. */
-    bool has_next;  /* The first good entry behind it: */
-    struct log_segment *next_seg;
-    struct entry_header next;
-    uint64_t next_pos;
-    uint64_t last_index; /* Highest one seen, for the log line. */
-};
-
-struct log_recovery {
-    struct log *log;
-    enum recovery_state state;
-    enum err error; /* Of reading records or replaying. */
-
-    struct cut_record *cuts;
-    uint32_t cuts_count;
-    const struct cut_record *intent; /* To be redone; NULL = none. */
-    uint64_t durable_index;          /* The highest D. */
-    uint64_t commit_index;
-
-    struct recovery_names files;     /* In the directory. */
-    struct recovery_names leftovers; /* To be removed. */
-    uint32_t leftover_next;
-    char *path;
-    struct io_op op;
-
-    struct log_walk walk;
-    struct log_segment *seg; /* Being walked. */
-    enum entry_fault fault;  /* Why the walk stopped. */
-    struct probe probe;
-    struct log_cut_exec cut;
-    struct segment_wait file_wait;
-};
-
-static void scan_segment(struct log_recovery *r);
-static void scan_on(struct log_recovery *r);
+#include "storage/log_recover_priv.h"
 
 /* ---- ending ---- */
 
@@ -105,7 +41,7 @@ static void on_closed(void *context)
     l->callbacks->on_opened(l->context, l->open_error);
 }
 
-static void finish(struct log_recovery *r, enum err e)
+void recovery_finish(struct log_recovery *r, enum err e)
 {
     struct log *l = r->log;
     log_walk_done(&r->walk);
@@ -195,7 +131,7 @@ static uint64_t lowered(const struct log_recovery *r, uint64_t durable_index, ui
     return durable_index;
 }
 
-static void learn_durable(struct log_recovery *r, uint64_t durable_index, uint32_t generation)
+void recovery_learn_durable(struct log_recovery *r, uint64_t durable_index, uint32_t generation)
 {
     durable_index = lowered(r, durable_index, generation);
     if (durable_index > r->durable_index) {
@@ -219,7 +155,7 @@ static enum err read_durable_record(struct log_recovery *r)
     if (record.generation > l->generation) {
         l->generation = record.generation;
     }
-    learn_durable(r, record.durable_index, record.generation);
+    recovery_learn_durable(r, record.durable_index, record.generation);
     l->persisted_index = record.durable_index;
     l->persisted_commit = record.commit_index;
     r->commit_index = record.commit_index;
@@ -356,7 +292,7 @@ static enum err find_leftovers(struct log_recovery *r)
     return ERR_OK;
 }
 
-static bool has_file(const struct log_recovery *r, uint64_t base_index, const char *suffix)
+bool recovery_has_file(const struct log_recovery *r, uint64_t base_index, const char *suffix)
 {
     char name[SEGMENT_NAME_SIZE];
     segment_name_format(base_index, suffix, name);
@@ -377,7 +313,7 @@ static enum err check_files(const struct log_recovery *r)
         if (is_doomed && seg->generation >= r->intent->generation) {
             return ERR_CORRUPT; /* No segment is born before a cut is done. */
         }
-        if (!is_doomed && !has_file(r, seg->base.index, ".log")) {
+        if (!is_doomed && !recovery_has_file(r, seg->base.index, ".log")) {
             log_error(log_shard(l)->log,
                       "log_segment_missing",
                       "log=%s dir=%s base_index=%" PRIu64,
@@ -396,19 +332,19 @@ static void on_redone(struct log_cut_exec *x, enum err e)
 {
     struct log_recovery *r = container_of(x, struct log_recovery, cut);
     if (e != ERR_OK) {
-        finish(r, e);
+        recovery_finish(r, e);
         return;
     }
     r->intent = NULL;
     r->seg = NULL;
-    scan_segment(r);
+    recovery_scan_segment(r);
 }
 
 static void redo_or_scan(struct log_recovery *r)
 {
     struct log *l = r->log;
     if (r->intent == NULL) {
-        scan_segment(r);
+        recovery_scan_segment(r);
         return;
     }
     log_info(log_shard(l)->log,
@@ -435,7 +371,7 @@ static void unlink_next(struct log_recovery *r)
     log_info(log_shard(r->log)->log, "log_leftover_removed", "log=%s file=%s", r->log->name, name);
     r->path = log_path(r->log->dir, name);
     if (r->path == NULL) {
-        finish(r, ERR_BUSY);
+        recovery_finish(r, ERR_BUSY);
         return;
     }
     r->state = RECOVERY_WAIT_UNLINK;
@@ -449,7 +385,7 @@ static void on_unlinked(struct io_op *op)
     free(r->path);
     r->path = NULL;
     if (op->result != ERR_OK && op->result != ERR_NOT_FOUND) {
-        finish(r, op->result);
+        recovery_finish(r, op->result);
         return;
     }
     unlink_next(r);
@@ -464,7 +400,7 @@ static void on_flushed(struct io_op *op)
     struct log_recovery *r = container_of(op, struct log_recovery, op);
     segment_file_unuse(r->seg);
     if (op->result != ERR_OK) {
-        finish(r, op->result);
+        recovery_finish(r, op->result);
         return;
     }
     bool has_more =
@@ -475,7 +411,7 @@ static void on_flushed(struct io_op *op)
         return;
     }
     r->state = RECOVERY_DONE;
-    finish(r, ERR_OK);
+    recovery_finish(r, ERR_OK);
 }
 
 static void submit_flush(struct log_recovery *r)
@@ -490,7 +426,7 @@ static void on_flush_file_ready(struct segment_wait *w, enum err e)
     struct log_recovery *r = container_of(w, struct log_recovery, file_wait);
     if (e != ERR_OK) {
         segment_file_unuse(r->seg);
-        finish(r, e);
+        recovery_finish(r, e);
     } else {
         submit_flush(r);
     }
@@ -509,7 +445,7 @@ static void flush_segment(struct log_recovery *r)
 }
 
 /* The walk came to the end of the log. */
-static void settle(struct log_recovery *r)
+void recovery_settle(struct log_recovery *r)
 {
     struct log *l = r->log;
     log_recount(l);
@@ -523,396 +459,7 @@ static void settle(struct log_recovery *r)
         flush_segment(r);
     } else {
         r->state = RECOVERY_DONE;
-        finish(r, ERR_OK);
-    }
-}
-
-/* ---- the walk ---- */
-
-static enum walk_verdict on_entry(struct log_walk *w, const struct scan_result *entry)
-{
-    struct log_recovery *r = container_of(w, struct log_recovery, walk);
-    struct log *l = r->log;
-    struct log_segment *seg = r->seg;
-    const struct entry_header *h = &entry->header;
-
-    learn_durable(r, h->durable_index, h->durable_generation);
-    log_segment_note(seg, entry->pos, h);
-    if (l->terms_count == 0 || h->term > l->terms[l->terms_count - 1].term) {
-        log_terms_add(l, h->term, h->index, h->base_offset);
-    }
-    seg->end_pos = entry->pos + entry_size(h->payload_size);
-    l->last_index = h->index;
-    l->last_term = h->term;
-    l->last_id = h->entry_id;
-    l->next_offset = h->next_offset;
-
-    const struct log_entry replayed = {
-        .type = (enum entry_type)h->type,
-        .index = h->index,
-        .term = h->term,
-        .base_offset = h->base_offset,
-        .next_offset = h->next_offset,
-        .max_timestamp = h->max_timestamp,
-        .payload = entry->payload,
-    };
-    r->error = l->callbacks->on_replay(l->context, &replayed);
-    return r->error == ERR_OK ? WALK_ON : WALK_STOP;
-}
-
-static void probe_start(struct log_recovery *r);
-
-/* Where the next byte of the segment goes. */
-static void set_tail(struct log_segment *seg)
-{
-    seg->tail_pos = block_align_up(seg->end_pos);
-    for (uint32_t i = 0; i < seg->jumps_count; i++) {
-        if (seg->jumps[i].resume_pos > seg->tail_pos) {
-            seg->tail_pos = seg->jumps[i].resume_pos;
-        }
-    }
-}
-
-/* The segment is sealed. Its index file, if there is one, is looked at only when the points that
- * this walk collected have left memory. */
-static void adopt_index_file(struct log_recovery *r)
-{
-    struct log_segment *seg = r->seg;
-    struct log *l = r->log;
-    if (!has_file(r, seg->base.index, ".index")) {
-        return;
-    }
-    char *path = log_segment_path(l, seg->base.index, ".index");
-    uint64_t size;
-    if (path != NULL && io_file_size(&log_shard(l)->io, path, &size) == ERR_OK) {
-        seg->index_file_size = size;
-        log_index_sealed(seg);
-    }
-    free(path);
-}
-
-static void on_end(struct log_walk *w, enum walk_reason reason)
-{
-    struct log_recovery *r = container_of(w, struct log_recovery, walk);
-    r->fault = ENTRY_GOOD;
-    switch (reason) {
-    case WALK_STOPPED:
-        finish(r, r->error);
-        return;
-    case WALK_ERROR:
-        finish(r, w->error);
-        return;
-    case WALK_DAMAGE: /* Noted by ourselves a moment ago. */
-        log_walk_leap(w);
-        log_walk_run(w);
-        return;
-    case WALK_BAD:
-        r->fault = w->result.fault;
-        break;
-    case WALK_AT_END:
-        break;
-    }
-    set_tail(r->seg);
-    const struct log_segment *next = log_segment_after(r->seg);
-    if (next != NULL && next->base.index == w->scan.index) {
-        adopt_index_file(r);
-        scan_segment(r);
-    } else {
-        probe_start(r);
-    }
-}
-
-/* Walks the segment after r->seg, the first one if that is NULL. */
-static void scan_segment(struct log_recovery *r)
-{
-    struct log *l = r->log;
-    r->state = RECOVERY_WAIT_SCAN;
-    if (list_is_empty(&l->segments)) {
-        settle(r);
-        return;
-    }
-    struct log_segment *seg = r->seg == NULL
-                                  ? container_of(l->segments.next, struct log_segment, link)
-                                  : log_segment_after(r->seg);
-    if (r->seg == NULL) {
-        l->last_index = seg->base.index - 1;
-        l->last_term = seg->base.term;
-        l->last_id = seg->base.previous_id;
-        l->next_offset = seg->base.offset;
-    }
-    r->seg = seg;
-    log_walk_seek_start(&r->walk, seg);
-    scan_on(r);
-}
-
-static void scan_on(struct log_recovery *r)
-{
-    r->state = RECOVERY_WAIT_SCAN;
-    r->walk.on_loaded = NULL;
-    r->walk.window_size = RECOVERY_WINDOW_SIZE;
-    log_walk_run(&r->walk);
-}
-
-/* ---- behind a bad entry ---- */
-
-static void probe_load(struct log_recovery *r);
-static void probe_done(struct log_recovery *r);
-
-static void probe_enter(struct log_recovery *r, struct log_segment *seg, uint64_t pos)
-{
-    struct probe *p = &r->probe;
-    const struct segment_scan *stopped = &r->walk.scan;
-    p->seg = seg;
-    p->pos = pos;
-    if (seg == r->seg) {
-        p->rules = *stopped;
-        p->rules.limit_pos = seg->filled_to;
-        return;
-    }
-    log_segment_scan(seg, &p->rules);
-    p->rules.index = stopped->index;
-    p->rules.offset = stopped->offset;
-    p->rules.term = stopped->term;
-}
-
-static void probe_start(struct log_recovery *r)
-{
-    r->state = RECOVERY_WAIT_PROBE;
-    r->probe = (struct probe){0};
-    r->probe.has_bytes = r->fault != ENTRY_GOOD || log_segment_after(r->seg) != NULL;
-    probe_enter(r, r->seg, r->walk.scan.pos);
-    probe_load(r);
-}
-
-static bool is_zero(const uint8_t *bytes, size_t size)
-{
-    return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
-}
-
-/* Searches the window. */
-static void probe_window(struct log_recovery *r)
-{
-    struct probe *p = &r->probe;
-    const struct segment_window *window = &r->walk.window;
-    if (!p->has_bytes) {
-        uint64_t from = block_align_up(p->pos);
-        from = from < window->pos ? window->pos : from;
-        uint64_t end = window->pos + window->size;
-        p->has_bytes = from < end && !is_zero(window->data + (from - window->pos), end - from);
-        if (!p->has_bytes) {
-            p->pos = end; /* Nothing in it can be an entry. */
-            return;
-        }
-    }
-    struct scan_result found;
-    while (segment_scan_probe(&p->rules, window, &p->pos, &found)) {
-        const struct entry_header *h = &found.header;
-        learn_durable(r, h->durable_index, h->durable_generation);
-        if (h->index > p->last_index) {
-            p->last_index = h->index;
-        }
-        if (!p->has_next) {
-            p->has_next = true;
-            p->next_seg = p->seg;
-            p->next = *h;
-            p->next_pos = found.pos;
-        }
-        p->pos = found.pos + ENTRY_ALIGN;
-    }
-}
-
-static void on_probe_loaded(struct log_walk *w, enum err e)
-{
-    struct log_recovery *r = container_of(w, struct log_recovery, walk);
-    if (e != ERR_OK) {
-        finish(r, e);
-        return;
-    }
-    probe_window(r);
-    probe_load(r);
-}
-
-/* Brings the next window, or ends the search. */
-static void probe_load(struct log_recovery *r)
-{
-    struct probe *p = &r->probe;
-    bool is_decided = p->has_next && r->durable_index >= r->walk.scan.index;
-    if (is_decided) {
-        probe_done(r);
-        return;
-    }
-    while (p->pos >= p->seg->filled_to) {
-        struct log_segment *next = log_segment_after(p->seg);
-        if (next == NULL) {
-            probe_done(r);
-            return;
-        }
-        probe_enter(r, next, SEGMENT_HEADER_SIZE);
-    }
-    struct log_walk *w = &r->walk;
-    struct segment_scan stopped = w->scan; /* The place to come back to. */
-    if (w->segment != p->seg) {
-        log_walk_seek_start(w, p->seg); /* Only for its file. */
-        w->scan = stopped;
-    }
-    w->on_loaded = on_probe_loaded;
-    w->window_size = RECOVERY_PROBE_SIZE;
-    log_walk_load(w, block_align_down(p->pos), ENTRY_BLOCK_SIZE);
-}
-
-static void on_cut_executed(struct log_cut_exec *x, enum err e)
-{
-    struct log_recovery *r = container_of(x, struct log_recovery, cut);
-    if (e != ERR_OK) {
-        finish(r, e);
-        return;
-    }
-    settle(r);
-}
-
-/* A torn write: never acknowledged, cut. */
-static void cut_tail(struct log_recovery *r)
-{
-    struct log *l = r->log;
-    const struct probe *p = &r->probe;
-    const uint64_t index = r->walk.scan.index;
-    log_warn(log_shard(l)->log,
-             "log_torn_tail_cut",
-             "log=%s segment=%" PRIu64 " pos=%" PRIu64 " first_index=%" PRIu64
-             " last_index_seen=%" PRIu64 " durable_index=%" PRIu64 " fault=%s generation=%u",
-             l->name,
-             r->seg->base.index,
-             r->walk.scan.pos,
-             index,
-             p->last_index,
-             r->durable_index,
-             entry_fault_name(r->fault),
-             l->generation + 1);
-    r->cut.record = (struct cut_record){
-        .generation = l->generation + 1,
-        .segment = r->seg->base.index,
-        .pos = r->walk.scan.pos,
-        .index = index,
-        .previous_id = l->last_id,
-    };
-    /* The intent lowers D and the commit index to these. */
-    l->flushed_index = r->durable_index;
-    l->commit_index = r->commit_index;
-    r->cut.on_done = on_cut_executed;
-    r->state = RECOVERY_WAIT_CUT;
-    log_walk_done(&r->walk);
-    log_cut_execute(&r->cut, l, r->seg, false);
-}
-
-static enum err note_damage(struct log *l, const struct log_damage *d)
-{
-    log_error(log_shard(l)->log,
-              "log_damaged",
-              "log=%s first_index=%" PRIu64 " last_index=%" PRIu64 " first_offset=%" PRId64
-              " next_offset=%" PRId64 " action=\"restore from a replica or a backup\"",
-              l->name,
-              d->first_index,
-              d->last_index,
-              d->first_offset,
-              d->next_offset);
-    if (l->damages_count == LOG_DAMAGES_MAX) {
-        l->damages[LOG_DAMAGES_MAX - 1].last_index = d->last_index;
-        l->damages[LOG_DAMAGES_MAX - 1].next_offset = d->next_offset;
-        return ERR_OK;
-    }
-    struct log_damage *damages = realloc(l->damages, (l->damages_count + 1) * sizeof(damages[0]));
-    if (damages == NULL) {
-        return ERR_BUSY;
-    }
-    l->damages = damages;
-    l->damages[l->damages_count++] = *d;
-    return ERR_OK;
-}
-
-/* Where the entries go on: at a good header, or with a segment whose base is known. */
-static bool find_resumption(struct log_recovery *r, struct segment_jump *ret, bool *ret_is_next_seg)
-{
-    const struct probe *p = &r->probe;
-    const struct segment_scan *stopped = &r->walk.scan;
-    *ret = (struct segment_jump){.pos = stopped->pos, .is_damage = true};
-    const struct log_segment *next = log_segment_after(r->seg);
-    *ret_is_next_seg = false;
-    if (p->has_next && p->next_seg == r->seg) {
-        ret->resume_pos = p->next_pos;
-        ret->index = p->next.index;
-        ret->offset = p->next.base_offset;
-        ret->previous_id = p->next.previous_id;
-        ret->term = p->next.term;
-        return true;
-    }
-    if (next != NULL && next->base.index > stopped->index) {
-        ret->resume_pos = r->seg->filled_to;
-        ret->index = next->base.index;
-        ret->offset = next->base.offset;
-        ret->previous_id = next->base.previous_id;
-        ret->term = next->base.term;
-        *ret_is_next_seg = true;
-        return true;
-    }
-    return false;
-}
-
-/* Acknowledged entries cannot be read. */
-static void keep_damage(struct log_recovery *r)
-{
-    struct log *l = r->log;
-    struct segment_jump j;
-    bool is_next_seg;
-    bool is_end_known = find_resumption(r, &j, &is_next_seg);
-    const struct log_damage d = {
-        .first_index = r->walk.scan.index,
-        .last_index = is_end_known ? j.index - 1 : UINT64_MAX,
-        .first_offset = r->walk.scan.offset,
-        .next_offset = is_end_known ? j.offset : INT64_MAX,
-    };
-    enum err e = note_damage(l, &d);
-    if (e == ERR_OK && l->is_replay_strict) {
-        e = ERR_CORRUPT;
-    }
-    if (e == ERR_OK && is_end_known) {
-        e = log_segment_add_jump(r->seg, &j);
-    }
-    if (e != ERR_OK) {
-        finish(r, e);
-        return;
-    }
-    if (!is_end_known) {
-        l->is_end_unknown = true;
-        settle(r);
-        return;
-    }
-    l->last_index = j.index - 1;
-    l->last_term = j.term;
-    l->last_id = j.previous_id;
-    l->next_offset = j.offset;
-    if (r->walk.segment != r->seg) {
-        struct segment_scan stopped = r->walk.scan;
-        log_walk_seek_start(&r->walk, r->seg);
-        r->walk.scan = stopped;
-    }
-    if (is_next_seg) {
-        set_tail(r->seg);
-        scan_segment(r);
-    } else {
-        r->walk.window.size = 0;
-        scan_on(r);
-    }
-}
-
-static void probe_done(struct log_recovery *r)
-{
-    uint64_t index = r->walk.scan.index;
-    if (index <= r->durable_index) {
-        keep_damage(r);
-    } else if (r->probe.has_bytes) {
-        cut_tail(r);
-    } else {
-        settle(r);
+        recovery_finish(r, ERR_OK);
     }
 }
 
@@ -931,8 +478,8 @@ void log_recovery_start(struct log *l)
     w->class = BUF_RESERVED;
     w->is_one_segment = true;
     w->is_patient = true;
-    w->on_entry = on_entry;
-    w->on_end = on_end;
+    w->on_entry = recovery_on_entry;
+    w->on_end = recovery_on_end;
     log_poke(l);
 }
 
@@ -950,7 +497,7 @@ void log_recovery_poke(struct log *l)
         e = check_files(r);
     }
     if (e != ERR_OK) {
-        finish(r, e);
+        recovery_finish(r, e);
         return;
     }
     unlink_next(r);

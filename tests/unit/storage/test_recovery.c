@@ -319,6 +319,20 @@ Test(recovery, a_bad_entry_above_d_is_cut)
     }
 }
 
+/* The manifest says the same as the header block, so that a bad one is only worth a line. */
+Test(recovery, a_bad_header_block_is_reported_and_survived)
+{
+    struct log_rig *rig = rig_with_blocks(304);
+    char path[256];
+    log_rig_path(1, ".log", path);
+    cr_assert(eq(int, disk_sim_flip_bit(rig->disk, path, 17, 1), ERR_OK));
+    log_rig_start(rig);
+    cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+    log_rig_expect_recovered(rig);
+    cr_assert(strstr(rig->ss.log_text, "log_segment_header_bad") != NULL);
+    rig_close(rig);
+}
+
 Test(recovery, a_missing_segment_is_refused)
 {
     struct log_rig *rig = rig_with_blocks(302);

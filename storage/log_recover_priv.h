@@ -1,0 +1,79 @@
+/* The inside of recovery: log_recover.c reads records and the directory, redoes a cut, flushes and
+ * opens; log_recover_scan.c walks the entries and decides at the first bad one.
+ */
+#pragma once
+
+#include "storage/log_priv.h"
+
+enum recovery_state {
+    RECOVERY_START,
+    RECOVERY_WAIT_UNLINK,
+    RECOVERY_WAIT_REDO,
+    RECOVERY_WAIT_SCAN,
+    RECOVERY_WAIT_PROBE,
+    RECOVERY_WAIT_CUT,
+    RECOVERY_WAIT_OPEN_FLUSH,
+    RECOVERY_WAIT_FLUSH,
+    RECOVERY_DONE,
+};
+
+struct recovery_names {
+    char **all;
+    uint32_t count;
+    uint32_t capacity;
+};
+
+/* What a search behind a bad entry found. */
+struct probe {
+    struct log_segment *seg; /* Being searched. */
+    uint64_t pos;
+    struct segment_scan rules;
+    bool has_bytes; /* Something stands behind the last good entry. */
+    bool has_next;  /* The first good entry behind it: */
+    struct log_segment *next_seg;
+    struct entry_header next;
+    uint64_t next_pos;
+    uint64_t last_index; /* Highest one seen, for the log line. */
+};
+
+struct log_recovery {
+    struct log *log;
+    enum recovery_state state;
+    enum err error; /* Of reading records or replaying. */
+
+    struct cut_record *cuts;
+    uint32_t cuts_count;
+    const struct cut_record *intent; /* To be redone; NULL = none. */
+    uint64_t durable_index;          /* The highest D. */
+    uint64_t commit_index;
+
+    struct recovery_names files;     /* In the directory. */
+    struct recovery_names leftovers; /* To be removed. */
+    uint32_t leftover_next;
+    char *path;
+    struct io_op op;
+
+    struct log_walk walk;
+    struct log_segment *seg; /* Being walked. */
+    enum entry_fault fault;  /* Why the walk stopped. */
+    struct probe probe;
+    struct log_cut_exec cut;
+    struct segment_wait file_wait;
+};
+
+/* log_recover.c */
+
+/* Ends the open; r is gone. */
+void recovery_finish(struct log_recovery *r, enum err e);
+/* A D was met, learnt in generation. */
+void recovery_learn_durable(struct log_recovery *r, uint64_t durable_index, uint32_t generation);
+bool recovery_has_file(const struct log_recovery *r, uint64_t base_index, const char *suffix);
+/* The walk came to the end of the log: flush what may not be durable, and open. */
+void recovery_settle(struct log_recovery *r);
+
+/* log_recover_scan.c */
+
+/* Walks the segment after r->seg, the first one if that is NULL. */
+void recovery_scan_segment(struct log_recovery *r);
+enum walk_verdict recovery_on_entry(struct log_walk *w, const struct scan_result *entry);
+void recovery_on_end(struct log_walk *w, enum walk_reason reason);
