@@ -292,6 +292,16 @@ static enum err result_of(const struct log_birth *b)
     return b->op.result;
 }
 
+/* The first segment of a log also needs the name for people. */
+static void renamed(struct log_birth *b)
+{
+    if (b->log->has_dir) {
+        submit_path(b, IO_FSYNC_DIR, b->log->dir, BIRTH_WAIT_FSYNC_DIR);
+    } else {
+        submit_paths(b, IO_SYMLINK, b->link_target, b->link_tmp_path, BIRTH_WAIT_LINK);
+    }
+}
+
 static void birth_run(struct log_birth *b)
 {
     struct log *l = b->log;
@@ -329,11 +339,7 @@ static void birth_run(struct log_birth *b)
         submit_paths(b, IO_RENAME, b->tmp_path, b->path, BIRTH_WAIT_RENAME);
         break;
     case BIRTH_WAIT_RENAME:
-        if (l->has_dir) {
-            submit_path(b, IO_FSYNC_DIR, l->dir, BIRTH_WAIT_FSYNC_DIR);
-        } else {
-            submit_paths(b, IO_SYMLINK, b->link_target, b->link_tmp_path, BIRTH_WAIT_LINK);
-        }
+        renamed(b);
         break;
     case BIRTH_WAIT_LINK:
         /* By rename, since a link of that name may be there from a deleted topic. */
