@@ -92,6 +92,7 @@ int cli_topic_describe(struct cli *cli);
 int cli_topic_delete(struct cli *cli);
 int cli_produce(struct cli *cli);
 int cli_consume(struct cli *cli);
+int cli_log_dump(struct cli *cli);
 int cli_check(struct cli *cli);
 int cli_version(struct cli *cli);
 int cli_help(struct cli *cli);

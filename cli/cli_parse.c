@@ -195,15 +195,6 @@ static bool is_group(const char *word)
     return false;
 }
 
-static void keep_nearest(const char *wanted, const char *name, const char **nearest, size_t *best)
-{
-    const size_t distance = edit_distance(wanted, name);
-    if (distance < *best) {
-        *best = distance;
-        *nearest = name;
-    }
-}
-
 /* The first word of a command's name, which is a group or a command of its own. */
 static void first_word(const char *name, char ret_word[WORD_SIZE])
 {
@@ -266,8 +257,33 @@ static int find_command(struct cli *cli)
 
 /* ---- options of the command ---- */
 
+/* Of a letter only the other case is near. */
+static int say_unknown_letter(struct cli *cli, char letter)
+{
+    const char *name = cli->command->name;
+    const char other = (char)(letter ^ 0x20);
+    const bool is_letter = (other >= 'a' && other <= 'z') || (other >= 'A' && other <= 'Z');
+    if (is_letter && find_option(cli->command, &other, 1, true) != NULL) {
+        return cli_fail(cli,
+                        CLI_USAGE,
+                        "unknown option '-%c' of '%s', did you mean '-%c'?",
+                        letter,
+                        name,
+                        other);
+    }
+    return cli_fail(cli,
+                    CLI_USAGE,
+                    "unknown option '-%c' of '%s': see 'coreflume help %s'",
+                    letter,
+                    name,
+                    name);
+}
+
 static int say_unknown_option(struct cli *cli, const struct word *word)
 {
+    if (word->is_letter) {
+        return say_unknown_letter(cli, word->text[0]);
+    }
     const char *nearest = "help";
     size_t best = SIZE_MAX;
     char wanted[64];
@@ -277,12 +293,15 @@ static int say_unknown_option(struct cli *cli, const struct word *word)
         if (o == NULL) {
             break;
         }
-        keep_nearest(wanted, o->name, &nearest, &best);
+        const size_t distance = edit_distance(wanted, o->name);
+        if (distance < best) {
+            best = distance;
+            nearest = o->name;
+        }
     }
     return cli_fail(cli,
                     CLI_USAGE,
-                    "unknown option '%s%s' of '%s', did you mean '--%s'?",
-                    word->is_letter ? "-" : "--",
+                    "unknown option '--%s' of '%s', did you mean '--%s'?",
                     wanted,
                     cli->command->name,
                     nearest);
@@ -368,22 +387,25 @@ static int take_option(struct cli *cli, const struct word *word)
 static int check_operands(struct cli *cli)
 {
     const struct cli_command *command = cli->command;
+    const char *gap = command->operands[0] != '\0' ? " " : "";
     if (cli->operands_count < command->operands_min) {
         return cli_fail(cli,
                         CLI_USAGE,
-                        "'%s' needs %s: coreflume %s %s",
+                        "'%s' needs %s: coreflume %s%s%s",
                         command->name,
                         command->operands,
                         command->name,
+                        gap,
                         command->operands);
     }
     if (command->operands_max >= 0 && cli->operands_count > command->operands_max) {
         return cli_fail(cli,
                         CLI_USAGE,
-                        "'%s' is too much for '%s': coreflume %s %s",
+                        "'%s' is too much for '%s': coreflume %s%s%s",
                         cli->operands[command->operands_max],
                         command->name,
                         command->name,
+                        gap,
                         command->operands);
     }
     return CLI_OK;
