@@ -361,6 +361,12 @@ static enum err merge_stores(struct opening *o)
                    "%s is damaged (the log says where); restore the data directory from a replica "
                    "or a backup",
                    name);
+    } else if (e == ERR_NOT_FOUND) {
+        e = refuse(o,
+                   ERR_CORRUPT,
+                   "%s is missing though there are logs; restore the data directory from a backup, "
+                   "or use an empty --data-dir",
+                   name);
     } else if (e == ERR_NEWER_FORMAT) {
         e = refuse(o, e, "%s was written by a newer version; start that one again", name);
     } else if (e == ERR_NO_SPACE) {

@@ -8,7 +8,7 @@
 #include "core/sm.h"
 
 enum {
-    PIECE_SIZE = 1 << 20, /* Read or zeroed at once. */
+    PIECE_SIZE = 256 << 10, /* Read or zeroed at once: submitting more stalls the loop. */
 };
 
 char *store_path(const char *dir, uint16_t shard, const char *suffix)

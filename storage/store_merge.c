@@ -116,16 +116,21 @@ static enum err read_superblock(struct shard *s, const char *path, struct store_
     return e == ERR_OK ? store_superblock_check(ret_sb, size) : e;
 }
 
-/* True in *ret_is_current if each file is for its shard of as many shards as there are today. */
+/* What the superblocks of all store files say together. */
+struct layout {
+    bool is_current;       /* Each is for its shard of as many shards as there are today. */
+    uint32_t shards_count; /* That they were made for; today's if there are none. */
+};
+
 static enum err check_files(struct shard *s,
                             const char *dir,
                             const struct listing *l,
                             char **ret_path,
-                            bool *ret_is_current)
+                            struct layout *ret_layout)
 {
     struct store_superblock *sb = aligned_alloc(IO_ALIGN, sizeof(*sb));
     enum err e = sb == NULL ? ERR_BUSY : ERR_OK;
-    bool is_current = !l->has_merge_file;
+    struct layout layout = {.is_current = !l->has_merge_file};
     for (uint16_t i = 0; i < FILES_MAX && e == ERR_OK; i++) {
         if (!l->has_store[i]) {
             continue;
@@ -133,16 +138,55 @@ static enum err check_files(struct shard *s,
         char *path = store_path(dir, i, "");
         e = path == NULL ? ERR_BUSY : read_superblock(s, path, sb);
         if (e == ERR_OK) {
-            is_current &=
+            layout.is_current &=
                 sb->shard == i && i < s->shards_count && sb->shards_count == s->shards_count;
+            layout.shards_count =
+                sb->shards_count > layout.shards_count ? sb->shards_count : layout.shards_count;
             free(path);
         } else {
             *ret_path = path;
         }
     }
     free(sb);
-    *ret_is_current = is_current;
+    if (layout.shards_count == 0) {
+        layout.shards_count = s->shards_count;
+    }
+    *ret_layout = layout;
     return e;
+}
+
+static void on_log_name(void *context, const char *name)
+{
+    (void)name;
+    *(bool *)context = true;
+}
+
+/* Logs are made only when all shards have opened their stores. Where there are logs, a store file
+ * that is not there was lost, and its logs would look as if nothing had ever been written to them.
+ */
+static enum err check_none_missing(struct shard *s,
+                                   const char *dir,
+                                   const struct listing *l,
+                                   const struct layout *layout,
+                                   char **ret_path)
+{
+    char *logs = NULL;
+    if (asprintf(&logs, "%s/logs", dir) < 0) {
+        return ERR_BUSY;
+    }
+    bool has_logs = false;
+    enum err e = io_list_dir(&s->io, logs, &has_logs, on_log_name);
+    free(logs);
+    if (e != ERR_OK && e != ERR_NOT_FOUND) {
+        return e;
+    }
+    for (uint16_t i = 0; has_logs && i < layout->shards_count && i < FILES_MAX; i++) {
+        if (!l->has_store[i]) {
+            *ret_path = store_path(dir, i, "");
+            return ERR_NOT_FOUND;
+        }
+    }
+    return ERR_OK;
 }
 
 /* ---- merging ------------------------------------------------------------------------------- */
@@ -349,7 +393,7 @@ merge_files(struct shard *s, const char *dir, const struct listing *l, char **re
 enum err store_merge(struct shard *s, const char *dir, char **ret_path)
 {
     struct listing l = {0};
-    bool is_current = true;
+    struct layout layout;
     *ret_path = NULL;
     /* A store that finds no merge file forgets which logs were deleted: the file must not come back
      * with a power loss, when only its removal was lost. */
@@ -361,9 +405,12 @@ enum err store_merge(struct shard *s, const char *dir, char **ret_path)
         e = unlink_files(s, dir, l.has_temporary, ".new");
     }
     if (e == ERR_OK) {
-        e = check_files(s, dir, &l, ret_path, &is_current);
+        e = check_files(s, dir, &l, ret_path, &layout);
     }
-    return e != ERR_OK || is_current ? e : merge_files(s, dir, &l, ret_path);
+    if (e == ERR_OK && !l.has_merge_file) {
+        e = check_none_missing(s, dir, &l, &layout, ret_path);
+    }
+    return e != ERR_OK || layout.is_current ? e : merge_files(s, dir, &l, ret_path);
 }
 
 /* ---- dropping ------------------------------------------------------------------------------ */

@@ -437,6 +437,35 @@ Test(data_dir, values_follow_their_logs_through_changes_of_the_number_of_shards)
     }
 }
 
+/* A lost store file would make its logs look as if they had never been written to. */
+Test(data_dir, a_missing_store_is_not_taken_for_an_empty_one)
+{
+    struct machine m = {.disk = sim_disk_new(), .seed = 5};
+    struct shard_store x;
+    struct data_dir d;
+    char why[DATA_WHY_SIZE];
+    life(&m, 2, 2, true, 0);
+    for (int has_logs = 0; has_logs < 2; has_logs++) {
+        boot(&m, &x, 0, 2);
+        struct io_op op = {.kind = IO_UNLINK, .path = "/data/shard-1.store"};
+        (void)io_call(&x.ss.s->io, &op);
+        if (has_logs == 1) {
+            make_dir(&x.ss, "/data/logs");
+            make_dir(&x.ss, "/data/logs/some-log");
+        }
+        enum err e = open_dir(&x.ss, 0, why, &d);
+        cr_assert(eq(int, e, has_logs == 1 ? ERR_CORRUPT : ERR_OK), "%s", why);
+        if (e == ERR_OK) {
+            data_dir_close(x.ss.s, &d);
+        } else {
+            cr_assert(strstr(why, "/data/shard-1.store is missing though") != NULL, "%s", why);
+        }
+        flusher_free(x.f);
+        sim_shard_done(&x.ss);
+    }
+    disk_sim_free(m.disk);
+}
+
 /* Without data_dir_open a store does not guess. */
 Test(data_dir, a_store_of_another_number_of_shards_is_refused)
 {
