@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "storage/batch.h"
 #include "storage/entry.h"
 
 #include "tests/sim/sim.h"
@@ -17,8 +18,9 @@ struct model_entry {
     int64_t max_timestamp;
     uint8_t *bytes;
     size_t size;
-    int64_t *timestamps; /* Of the records; NULL if none. */
-    bool is_rotten;      /* The disk was damaged here on purpose. */
+    struct batch_identity identity; /* Of a batch. */
+    int64_t *timestamps;            /* Of the records; NULL if none. */
+    bool is_rotten;                 /* The disk was damaged here on purpose. */
 };
 
 struct model_log {

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/assert.h"
+#include "storage/producer_state.h"
 
 enum {
     QUIET_US = 3 * 1000 * 1000, /* Long enough for every D to have been persisted. */
@@ -400,5 +401,6 @@ void storage_mode_run(struct sim *sim)
     (void)live(&run, LIFE_IS_LAST);
     for (uint32_t i = 0; i < run.parts_count; i++) {
         model_log_done(&run.parts[i].model);
+        producer_state_free(run.parts[i].producers);
     }
 }

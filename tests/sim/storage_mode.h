@@ -3,6 +3,7 @@
  *
  *   storage_mode.c   lives: start, drive, end by crash or in order, start again
  *   storage_part.c   one log: acts on it and what is checked about it
+ *   storage_producers.c  the producer state of a log
  *   storage_rot.c    damage on the disk, planted in acknowledged entries
  */
 #pragma once
@@ -22,6 +23,7 @@ enum {
     PART_NAME_SIZE = 64,
 };
 
+struct producer_state;
 struct storage_run;
 
 enum part_state {
@@ -51,6 +53,7 @@ struct part {
     struct log *log;
     bool is_end_lost;      /* Damage reaches the end: the log takes no appends. */
     uint64_t replay_index; /* Last one replayed. */
+    struct producer_state *producers;
     uint64_t cuts_count;
     struct log_cut cut;
     uint32_t reads_count; /* In flight. */
@@ -100,6 +103,19 @@ void part_act(struct part *p);
 /* Begins a read of [offset, end of what is flushed). */
 void part_read(struct part *p, int64_t offset);
 bool part_append(struct part *p);
+
+/* Of a log that is about to be opened: nothing is known. */
+void part_producers_reset(struct part *p);
+/* Who writes the next batch, if anybody with an id does, and with which sequence. */
+struct batch_identity part_producers_draw(struct part *p);
+/* A batch that is about to be appended must be welcome. */
+void part_producers_judge(struct part *p, const struct model_entry *e);
+/* The entry was appended or replayed. */
+void part_producers_take(struct part *p, const struct model_entry *e, uint64_t index);
+/* The log was cut, the model, too. */
+void part_producers_roll_back(struct part *p);
+/* Everything that is known, against the model. */
+void part_producers_check(struct part *p);
 
 /* Flips a bit of an acknowledged entry of a part that was quiet. */
 void rot_plant(struct storage_run *run);

@@ -88,6 +88,7 @@ static enum err on_replay(void *context, const struct log_entry *entry)
               p->name,
               entry->index);
     p->replay_index = entry->index;
+    part_producers_take(p, model_log_at(&p->model, entry->index), entry->index);
     return ERR_OK;
 }
 
@@ -214,6 +215,9 @@ static void on_opened(void *context, enum err e)
             p->model.flushed_index,
             p->model.cut_index);
     check_last(p, check_damage(p));
+    if (!p->is_end_lost) {
+        part_producers_check(p);
+    }
     check_vote(p);
     run_settle(p->run);
 }
@@ -264,6 +268,7 @@ void part_open(struct part *p)
     p->state = PART_OPENING;
     p->is_end_lost = false;
     p->replay_index = 0;
+    part_producers_reset(p);
     p->run->opening_count++;
     enum err e = log_open(&(struct log_open){.env = &p->run->envs[p->shard].env,
                                              .id = p->id,
@@ -303,6 +308,7 @@ static void make_data(struct part *p, struct model_entry *e, int32_t records_cou
     struct sim *sim = sim_of(p);
     bool is_large =
         sim->swarm.large_one_in != 0 && rand_one_in(&sim->rand, sim->swarm.large_one_in);
+    e->identity = part_producers_draw(p);
     struct made_batch b =
         batch_make(sim,
                    &(struct batch_wish){
@@ -311,7 +317,7 @@ static void make_data(struct part *p, struct model_entry *e, int32_t records_cou
                        .records_count = records_count,
                        .record_size_max = is_large ? 8 << 10 : sim->swarm.record_size_max,
                        .wall_ms = clock_wall_ms(&sim->clock.clock),
-                       .identity = {-1, -1, -1},
+                       .identity = e->identity,
                    });
     e->next_offset = e->base_offset + b.records_count;
     e->max_timestamp = b.max_timestamp;
@@ -319,6 +325,7 @@ static void make_data(struct part *p, struct model_entry *e, int32_t records_cou
     e->size = b.size;
     e->timestamps = b.timestamps;
     batch_stamp(e->bytes, e->base_offset, (int32_t)e->term);
+    part_producers_judge(p, e);
 }
 
 static bool is_refusal_allowed(const struct part *p, enum err e)
@@ -375,6 +382,7 @@ bool part_append(struct part *p)
               index,
               m->last_index);
     model_log_append(m, &e);
+    part_producers_take(p, &e, index);
     sim_trace(sim, "append", p->number, index);
     return true;
 }
@@ -563,6 +571,7 @@ static void on_cut(struct log_cut *c)
               p->name,
               log_last_index(p->log),
               m->last_index);
+    part_producers_roll_back(p);
     sim_trace(sim, "cut", p->number, m->last_index);
     sim_say(sim, "%s: cut to %" PRIu64, p->name, m->last_index);
     run_settle(p->run);
