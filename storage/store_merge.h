@@ -22,7 +22,8 @@
 struct shard;
 
 /* Steps 1 and 2, for s->shards_count. On error *ret_path (free() it) names the file in question, if
- * it is about one.  ERR_NOT_FOUND (a store file is missing though there are logs), ERR_CORRUPT, ERR_NEWER_FORMAT, ERR_NO_SPACE, ERR_IO, ERR_BUSY */
+ * it is about one.  ERR_NOT_FOUND (a store file is missing though there are logs), ERR_CORRUPT,
+ * ERR_NEWER_FORMAT, ERR_NO_SPACE, ERR_IO, ERR_BUSY */
 enum err store_merge(struct shard *s, const char *dir, char **ret_path);
 
 /* "<dir>/store.merge"; free() it. */
