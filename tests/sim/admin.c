@@ -37,7 +37,7 @@ static void begin_life(struct broker_run *run, struct sim_topic *t)
 {
     t->life++;
     if (may_reuse_name(run)) {
-        run->sim->reached.hit(&run->sim->reached, "sim_topic_name_reused");
+        sim_mark(run->sim, "sim_topic_name_reused");
     } else {
         (void)snprintf(
             t->name, sizeof(t->name), "topic-%u-%u", (unsigned)(t - run->topics), t->life);

@@ -6,6 +6,8 @@
 #include "core/assert.h"
 #include "core/ids.h"
 
+#include "tests/sim/damage.h"
+
 static void log_line(struct logger *l, enum log_level level, const char *line, size_t size)
 {
     (void)level;
@@ -197,10 +199,28 @@ bool machine_run_for(struct machine *m, uint64_t us)
     }
 }
 
+/* The incarnation is over, one way or the other. */
 static void fold_traces(struct machine *m)
 {
     for (uint16_t i = 0; i < m->shards_count; i++) {
         sim_trace(m->sim, "io", i, m->ios[i].trace);
+    }
+}
+
+static void mark_faults(struct machine *m)
+{
+    struct io_sim_stats stats = machine_io_stats(m);
+    if (stats.slow > 0) {
+        sim_mark(m->sim, "sim_slow_op");
+    }
+    if (stats.shortened > 0) {
+        sim_mark(m->sim, "sim_short_transfer");
+    }
+    if (stats.failed > 0) {
+        sim_mark(m->sim, "sim_failed_op");
+    }
+    if (!m->sim->swarm.is_flush_shared) {
+        sim_mark(m->sim, "sim_no_shared_flush");
     }
 }
 
@@ -221,10 +241,13 @@ void machine_crash(struct machine *m, const struct disk_sim_crash *how)
 {
     struct sim *sim = m->sim;
     fold_traces(m);
+    mark_faults(m);
+    sim_mark(sim, how->is_power_loss ? "sim_power_loss" : "sim_process_death");
     for (uint16_t i = 0; i < m->shards_count; i++) {
         io_sim_abandon(&m->ios[i]);
     }
     disk_sim_crash(sim->disk, &sim->rand, how);
+    damage_index_file(sim);
     sim->crashes++;
     sim->crash_at_step = UINT64_MAX;
     sim_trace(sim, "crash", how->is_power_loss, 0);
@@ -244,6 +267,7 @@ void machine_stop(struct machine *m)
 {
     struct sim *sim = m->sim;
     fold_traces(m);
+    mark_faults(m);
     for (uint16_t i = 0; i < m->shards_count; i++) {
         shard_done(&m->shards[i]);
         io_sim_done(&m->ios[i]);
@@ -258,6 +282,7 @@ void machine_stop(struct machine *m)
         how.is_power_loss = true;
         disk_sim_crash(sim->disk, &sim->rand, &how);
     }
+    damage_index_file(sim);
 }
 
 struct io_sim_stats machine_io_stats(const struct machine *m)

@@ -1,6 +1,6 @@
 /* The simulator's command line: runs seeds, each in a process of its own, and prints a line each.
  *
- *   sim --seed N | --runs N [--first SEED] [--mode broker|storage] [--jobs N] [--verbose]
+ *   sim --seed N | --runs N [--first SEED] [--mode any|broker|storage] [--jobs N] [--verbose]
  *       [--check-determinism] [--marks FILE] [--keep-going] [--quiet]
  *
  * Exits 1 at the first bad seed, with the command that repeats it; 2 for wrong usage.
@@ -59,9 +59,10 @@ struct campaign {
 
 static int usage(void)
 {
-    (void)fprintf(stderr,
-                  "usage: sim --seed N | --runs N [--first SEED] [--mode broker|storage] [--jobs N]"
-                  " [--verbose] [--quiet] [--check-determinism] [--keep-going] [--marks FILE]\n");
+    (void)fprintf(
+        stderr,
+        "usage: sim --seed N | --runs N [--first SEED] [--mode any|broker|storage] [--jobs N]"
+        " [--verbose] [--quiet] [--check-determinism] [--keep-going] [--marks FILE]\n");
     return 2;
 }
 
@@ -77,12 +78,22 @@ static bool parse_number(const char *text, uint64_t *ret)
     return true;
 }
 
+static bool parse_mode(const char *text, enum sim_mode *ret_mode)
+{
+    for (enum sim_mode mode = SIM_ANY; mode <= SIM_STORAGE; mode++) {
+        if (strcmp(text, sim_mode_name(mode)) == 0) {
+            *ret_mode = mode;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool parse_option(struct arguments *a, const char *name, const char *value)
 {
     uint64_t number;
     if (strcmp(name, "--mode") == 0) {
-        a->mode = value != NULL && strcmp(value, "storage") == 0 ? SIM_STORAGE : SIM_BROKER;
-        return value != NULL && (a->mode == SIM_STORAGE || strcmp(value, "broker") == 0);
+        return value != NULL && parse_mode(value, &a->mode);
     }
     if (strcmp(name, "--marks") == 0) {
         a->marks_file = value;
@@ -142,7 +153,7 @@ static void run_seed(const struct arguments *a, uint64_t seed)
     if (a->is_verbose) {
         sim_print_swarm(sim, stderr);
     }
-    if (a->mode == SIM_STORAGE) {
+    if (sim->mode == SIM_STORAGE) {
         storage_mode_run(sim);
     } else {
         broker_mode_run(sim);
@@ -242,7 +253,7 @@ static const char *take_output(struct campaign *c, char *output)
 
 static bool is_same_again(const struct campaign *c, uint64_t seed, const char *line)
 {
-    static_assert(OUTPUT_SIZE_MAX <= 64 << 10, "fits on the stack");
+    static_assert((int)OUTPUT_SIZE_MAX <= 64 << 10, "fits on the stack");
     char output[OUTPUT_SIZE_MAX];
     struct child again = start_child(&c->arguments, seed);
     if (!finish_child(&again, output)) {
@@ -270,7 +281,7 @@ static void take_result(struct campaign *c, struct child *child)
         (void)fprintf(stderr,
                       "repeat: %s --mode %s --seed %" PRIu64 " --verbose\n",
                       c->program,
-                      c->arguments.mode == SIM_STORAGE ? "storage" : "broker",
+                      sim_mode_name(c->arguments.mode),
                       seed);
         return;
     }
@@ -340,7 +351,7 @@ static void run_all(struct campaign *c)
 int main(int argc, char **argv)
 {
     struct campaign c = {
-        .arguments = {.mode = SIM_BROKER, .first = 1, .jobs = 2},
+        .arguments = {.mode = SIM_ANY, .first = 1, .jobs = 2},
         .program = argv[0],
     };
     if (!parse_arguments(argc, argv, &c.arguments)) {

@@ -9,9 +9,11 @@
 #include "core/assert.h"
 #include "core/ids.h"
 
-static const char *mode_name(enum sim_mode mode)
+const char *sim_mode_name(enum sim_mode mode)
 {
-    return mode == SIM_STORAGE ? "storage" : "broker";
+    static const char *const names[] = {
+        [SIM_ANY] = "any", [SIM_BROKER] = "broker", [SIM_STORAGE] = "storage"};
+    return names[mode];
 }
 
 static void on_mark(struct reached *r, const char *name)
@@ -30,8 +32,9 @@ void sim_init(struct sim *sim, uint64_t seed, enum sim_mode mode)
 {
     memset(sim, 0, sizeof(*sim));
     sim->seed = seed;
-    sim->mode = mode;
     rand_init_seed(&sim->rand, seed);
+    enum sim_mode drawn = rand_one_in(&sim->rand, 4) ? SIM_STORAGE : SIM_BROKER;
+    sim->mode = mode == SIM_ANY ? drawn : mode;
     sim->reached.hit = on_mark;
     sim->crash_at_step = UINT64_MAX;
     sim_draw_swarm(sim);
@@ -89,6 +92,7 @@ static void draw_faults(struct sim *sim)
     w->write_fail_one_in = sim_chance(sim, 5) ? 1000 : 0;
     w->sync_us_max = (uint32_t)PICK(sim, 100, 1000, 1000, 5000);
     w->transfer_us_max = (uint32_t)PICK(sim, 50, 200, 1000);
+    w->index_rot_percent = sim_chance(sim, 50) ? 40 : 0;
     w->rot_percent = sim_chance(sim, 20) ? 100 : 0;
     w->capacity_size = sim_chance(sim, 10) ? sim_between(sim, 1 << 20, 4 << 20) : 0;
 }
@@ -129,7 +133,7 @@ void sim_print_swarm(const struct sim *sim, FILE *out)
                   " partitions=%u record_size_max=%u batch_records_max=%u large_one_in=%u"
                   " store_area_blocks=%u",
                   sim->seed,
-                  mode_name(sim->mode),
+                  sim_mode_name(sim->mode),
                   (unsigned)w->shards_max,
                   w->is_flush_shared,
                   w->crashes_max,
@@ -147,13 +151,15 @@ void sim_print_swarm(const struct sim *sim, FILE *out)
                   w->large_one_in,
                   w->store_area_blocks);
     (void)fprintf(out,
-                  " cut_weight=%u delete_weight=%u rot_percent=%u capacity_size=%" PRIu64
+                  " cut_weight=%u delete_weight=%u rot_percent=%u index_rot_percent=%u"
+                  " capacity_size=%" PRIu64
                   " sync_fail_one_in=%u write_fail_one_in=%u short_one_in=%u slow_one_in=%u"
                   " sync_us_max=%u transfer_us_max=%u pause_us_max=%" PRIu64
                   " cut_connection_one_in=%u\n",
                   w->cut_weight,
                   w->delete_weight,
                   w->rot_percent,
+                  w->index_rot_percent,
                   w->capacity_size,
                   w->sync_fail_one_in,
                   w->write_fail_one_in,
@@ -163,6 +169,11 @@ void sim_print_swarm(const struct sim *sim, FILE *out)
                   w->transfer_us_max,
                   w->pause_us_max,
                   w->cut_connection_one_in);
+}
+
+void sim_mark(struct sim *sim, const char *name)
+{
+    on_mark(&sim->reached, name);
 }
 
 void sim_trace(struct sim *sim, const char *what, uint64_t a, uint64_t b)

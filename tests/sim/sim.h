@@ -27,6 +27,7 @@ enum {
 };
 
 enum sim_mode {
+    SIM_ANY,     /* One of the others, as the seed says. */
     SIM_BROKER,  /* A whole broker, clients speak Kafka. */
     SIM_STORAGE, /* Logs and stores, driven directly. */
 };
@@ -50,9 +51,10 @@ struct sim_swarm {
     uint32_t large_one_in; /* A batch much larger than the others; 0 = never. */
     uint32_t cut_weight;
     uint32_t delete_weight;
-    uint32_t rot_percent;      /* Chance that a quiet log is damaged on the disk, once. */
-    uint64_t capacity_size;    /* Of the disk at times; 0 = never full. */
-    uint32_t sync_fail_one_in; /* 0 = never, as those below. */
+    uint32_t rot_percent;       /* Chance that a quiet log is damaged on the disk, once. */
+    uint32_t index_rot_percent; /* Chance that an index file is spoiled between two lives. */
+    uint64_t capacity_size;     /* Of the disk at times; 0 = never full. */
+    uint32_t sync_fail_one_in;  /* 0 = never, as those below. */
     uint32_t write_fail_one_in;
     uint32_t short_one_in;
     uint32_t slow_one_in;
@@ -99,6 +101,9 @@ void sim_print_swarm(const struct sim *sim, FILE *out);
 /* Folds an event into the trace. */
 void sim_trace(struct sim *sim, const char *what, uint64_t a, uint64_t b);
 
+/* As reached() in the product. */
+void sim_mark(struct sim *sim, const char *name);
+
 /* A line on stderr if the run is verbose. */
 [[gnu::format(printf, 2, 3)]] void sim_say(struct sim *sim, const char *format, ...);
 
@@ -121,6 +126,8 @@ bool sim_chance(struct sim *sim, uint32_t percent);
 uint64_t sim_between(struct sim *sim, uint64_t low, uint64_t high);
 /* In [low, high], each order of magnitude (of the distance to low) as likely as the others. */
 uint64_t sim_log_between(struct sim *sim, uint64_t low, uint64_t high);
+
+const char *sim_mode_name(enum sim_mode mode);
 
 /* The modes. Each runs to its end, or fails. */
 void storage_mode_run(struct sim *sim);

@@ -1,0 +1,8 @@
+/* Damage that the product has to live with without losing anything: files that it can make anew.
+ */
+#pragma once
+
+#include "tests/sim/sim.h"
+
+/* Perhaps spoils an index file: a bit, a sector of noise, or the bytes of another index file. */
+void damage_index_file(struct sim *sim);
