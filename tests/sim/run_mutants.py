@@ -1,146 +1,217 @@
 #!/usr/bin/env python3
-"""Plants one fault at a time and asks whether the simulator catches it, and within how many seeds.
+"""Mutants: planted faults that the simulator must catch (tests/sim/mutants/README.md).
 
-    tests/sim/run_mutants.py [--only TEXT] [--seeds N] [--work DIR] [--record]
+Copies the tree to build/mutants/src, builds the simulator there once as it is, and then with each
+patch of tests/sim/mutants: a mutant passes if a seed that is good without the patch fails with it.
+The last line is `N passed, N failed`; exit 1 if anything failed.
 
-A mutant is a patch in tests/sim/mutants/. Lines before its first "---" that read "key: value" are
-about it: `fault` says what is planted, `mode` is the simulator's (any, broker, storage).
-
-The tree is copied to the work directory and built there once; each mutant is applied, built, run and
-taken back. Exits 1 if one survives or does not apply. --record writes mutants/RESULTS.md.
+  run_mutants.py [PATTERN...] [--record] [--seeds N] [--seconds N] [--jobs N]
 """
-
 import argparse
+import fnmatch
+import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
+import time
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[1]
-MUTANTS = HERE / "mutants"
-
-
-def run(command, cwd, **options):
-    return subprocess.run(command, cwd=cwd, text=True, capture_output=True, **options)
-
-
-def must(command, cwd):
-    done = run(command, cwd)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}:\n{done.stdout}{done.stderr}")
-    return done.stdout
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PATCHES = ROOT / "tests" / "sim" / "mutants"
+WORK = ROOT / "build" / "mutants"
+SRC = WORK / "src"
+OUT = WORK / "out"
+TARGET = "tests/sim/sim"
+FIELDS = {"rule": str, "fault": str, "mode": str, "first seed": int, "seeds needed": int}
+BROKEN = re.compile(r"^(?:FAILED seed=(\d+).*?: |repeat: .*--seed (\d+))(.*)$")
 
 
-def copy_tree(work):
-    """Copies what git knows or would know; files that did not change keep their times, so that a
-    work directory that is used again is built quickly."""
-    names = must(["git", "ls-files", "-co", "--exclude-standard"], ROOT).splitlines()
+class Failure(Exception):
+    """Why a mutant, or the whole run, is no good: one line."""
+
+
+class Mutant:
+    """One patch: fields on top, then the diff."""
+
+    def __init__(self, path):
+        self.path = path
+        self.name = path.stem
+        self.head, mark, diff = path.read_text().partition("\n--- ")
+        if not mark:
+            raise Failure(f"{path.name}: holds no diff")
+        self.diff = "--- " + diff
+        self.fields = {}
+        for line in self.head.splitlines():
+            name, colon, value = line.partition(":")
+            if colon and name in FIELDS:
+                self.fields[name] = FIELDS[name](value.strip())
+        missing = FIELDS.keys() - self.fields.keys() - {"seeds needed"}
+        if missing:
+            raise Failure(f"{path.name}: does not say: {', '.join(sorted(missing))}")
+
+    def record(self, seeds):
+        lines = [line for line in self.head.splitlines() if not line.startswith("seeds needed:")]
+        while lines and not lines[-1]:
+            lines.pop()
+        self.path.write_text("\n".join([*lines, f"seeds needed: {seeds}", "", self.diff]))
+
+
+def command(arguments, **more):
+    return subprocess.run(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          errors="replace", **more)
+
+
+# ---- the copy ----
+
+def sync():
+    """Makes SRC what the working tree is; files that did not change keep their time."""
+    listed = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+                            cwd=ROOT, check=True, stdout=subprocess.PIPE).stdout.decode()
+    names = {name for name in listed.split("\0") if name and (ROOT / name).is_file()}
     for name in names:
-        source, target = ROOT / name, work / name
-        if not source.is_file():
-            continue
-        if target.is_file() and target.read_bytes() == source.read_bytes():
-            continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, target)
+        source, copy = ROOT / name, SRC / name
+        content = source.read_bytes()
+        if not copy.is_file() or copy.read_bytes() != content:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(content)
+        copy.chmod(source.stat().st_mode)
+    for copy in [path for path in SRC.rglob("*") if path.is_file()]:
+        if str(copy.relative_to(SRC)) not in names:
+            copy.unlink()
 
 
-def facts(patch):
-    head = patch.read_text().split("\n--- ", 1)[0]
-    return dict(re.findall(r"^(\w+): (.+)$", head, re.M))
+def configure():
+    if (OUT / "build.ninja").exists():
+        return
+    # A mutant may leave a variable unused: no warning is an error here.
+    result = command(["meson", "setup", str(OUT), str(SRC), "-Dbuildtype=release", "-Ddebug=true",
+                      "-Dwerror=false", "-Dunit_tests=disabled"])
+    if result.returncode:
+        raise Failure(f"the copy does not configure:\n{result.stdout}")
 
 
-def patched(work, patch, *flags):
-    return run(["patch", "-p1", "-F3", "--no-backup-if-mismatch", *flags, "-i", patch], work)
+def build():
+    result = command(["ninja", "-C", str(OUT), TARGET])
+    if result.returncode:
+        raise Failure("does not build:\n" + "\n".join(result.stdout.splitlines()[-30:]))
 
 
-def build(work):
-    return run(["ninja", "-C", "build", "tests/sim/sim"], work)
+def apply(mutant, *options):
+    # SRC lies inside of a repository that it is no part of.
+    env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(WORK)}
+    result = command(["git", "apply", *options, str(mutant.path)], cwd=SRC, env=env)
+    if result.returncode:
+        raise Failure("the patch no longer applies: " + " / ".join(result.stdout.split("\n")).strip())
 
 
-def hunt(work, mode, seeds):
-    """The number of seeds until one fails; None if all are clean. Also what it said."""
-    command = ["build/tests/sim/sim", "--mode", mode, "--runs", str(seeds), "--quiet"]
-    done = run(command, work)
-    if done.returncode == 0:
-        return None, ""
-    first = re.search(r"^repeat: .* --seed (\d+)", done.stderr, re.M)
-    said = re.search(r"^(FAILED seed=.*|.*[Aa]ssertion.*|panic: .*)$", done.stderr, re.M)
-    if first is None:
-        sys.exit(f"the simulator ended with {done.returncode}:\n{done.stderr}")
-    return int(first.group(1)), re.sub(r"^FAILED seed=\d+( now_us=\d+)?: ", "", said.group(1))
+# ---- runs ----
 
-
-def try_mutant(work, patch, seeds):
-    about = facts(patch)
-    applied = patched(work, patch)
-    if applied.returncode != 0:
-        patched(work, patch, "-R", "-f")
-        return f"does not apply:\n{applied.stdout}", None, about
+def run_sim(sim, mode, first, runs, options, seconds):
+    """(seed, why) of the first bad seed, or None. Ends after so many seconds, too."""
     try:
-        built = build(work)
-        if built.returncode != 0:
-            return f"does not build:\n{built.stdout[-3000:]}", None, about
-        needed, said = hunt(work, about.get("mode", "any"), seeds)
+        result = command([sim, "--mode", mode, "--first", str(first), "--runs", str(runs),
+                          "--jobs", str(options.jobs), "--quiet"], timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    if result.returncode == 0:
+        return None
+    seed, why = None, ""
+    for line in result.stdout.splitlines():
+        match = BROKEN.match(line)
+        if match and match.group(2):
+            return int(match.group(2)), why or "died"
+        # An assertion, or what the simulator says.
+        if match or "assert" in line.lower() or "panic" in line.lower():
+            why = why or (match.group(3) if match else line.strip())
+    raise Failure(f"the simulator exits with {result.returncode} and names no seed: "
+                  f"{result.stdout[-500:]}")
+
+
+def hunt(mutant, good, options):
+    """Seeds until the mutant is caught, and how."""
+    mode, first = mutant.fields["mode"], mutant.fields["first seed"]
+    ends = time.monotonic() + options.seconds
+    at, limit = first, first + options.seeds
+    while at < limit and time.monotonic() < ends:
+        found = run_sim(str(OUT / TARGET), mode, at, limit - at, options, ends - time.monotonic())
+        if found is None:
+            break
+        seed, why = found
+        if run_sim(good, mode, seed, 1, options, options.seconds) is None:
+            return seed - first + 1, why
+        print(f"{mutant.name}: seed={seed} is bad without the mutant, too", flush=True)
+        at = seed + 1
+    raise Failure(f"not caught by {options.seeds} seeds in {options.seconds} s")
+
+
+def try_mutant(mutant, good, options):
+    apply(mutant)
+    try:
+        build()
+        return hunt(mutant, good, options)
     finally:
-        must(["patch", "-p1", "-F3", "-R", "--no-backup-if-mismatch", "-i", patch], work)
-    if needed is None:
-        return f"SURVIVED {seeds} seeds", None, about
-    return said, needed, about
+        apply(mutant, "--reverse")
 
 
-def record(rows):
-    lines = [
-        "# Mutants",
-        "",
-        "Faults planted on purpose, and the seeds the simulator needed to catch them (counted from",
-        "seed 1). Written by `tests/sim/run_mutants.py --record`.",
-        "",
-        "| mutant | fault | mode | seeds | caught by |",
-        "|---|---|---|---|---|",
-    ]
-    for name, about, needed, said in rows:
-        said = said.replace("|", "\\|")[:90]
-        lines.append(
-            f"| {name} | {about.get('fault', '')} | {about.get('mode', 'any')} | {needed} | {said} |"
-        )
-    (MUTANTS / "RESULTS.md").write_text("\n".join(lines) + "\n")
+def check_unmutated(mutants, good, options):
+    """The seeds that are known to catch mutants, without any."""
+    bad = False
+    for mode, first in sorted({(m.fields["mode"], m.fields["first seed"]) for m in mutants}):
+        runs = max(m.fields.get("seeds needed", 1) for m in mutants
+                   if (m.fields["mode"], m.fields["first seed"]) == (mode, first))
+        found = run_sim(good, mode, first, runs, options, 600)
+        if found:
+            print(f"without mutants: mode={mode} seed={found[0]} is bad: {found[1]}", flush=True)
+            bad = True
+        else:
+            print(f"without mutants: mode={mode} seeds {first}..{first + runs - 1} are good",
+                  flush=True)
+    return not bad
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--only", default="", help="mutants whose name contains this")
-    parser.add_argument("--seeds", type=int, default=1000)
-    parser.add_argument("--work", type=pathlib.Path, help="kept, and quick the next time")
-    parser.add_argument("--record", action="store_true")
-    arguments = parser.parse_args()
-
-    work = arguments.work or pathlib.Path(tempfile.mkdtemp(prefix="coreflume-mutants-"))
-    work.mkdir(parents=True, exist_ok=True)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("patterns", nargs="*", default=["*"])
+    parser.add_argument("--record", action="store_true", help="rewrite the `seeds needed` lines")
+    parser.add_argument("--seeds", type=int, default=600, help="limit per mutant")
+    parser.add_argument("--seconds", type=float, default=60, help="limit per mutant")
+    parser.add_argument("--jobs", type=int, default=min(os.cpu_count() or 1, 64))
+    options = parser.parse_args()
+    began = time.monotonic()
+    passed = failed = 0
     try:
-        copy_tree(work)
-        if not (work / "build" / "build.ninja").exists():
-            must(["meson", "setup", "build", "--buildtype=release", "-Dunit_tests=disabled"], work)
-        built = build(work)
-        if built.returncode != 0:
-            sys.exit(f"the tree does not build:\n{built.stdout[-3000:]}")
-        rows, survivors = [], 0
-        for patch in sorted(MUTANTS.glob("*.patch")):
-            if arguments.only not in patch.stem:
+        mutants = [Mutant(path) for path in sorted(PATCHES.glob("*.patch"))
+                   if any(fnmatch.fnmatch(path.stem, f"*{p}*") for p in options.patterns)]
+        sync()
+        configure()
+        build()
+        good = str(shutil.copy2(OUT / TARGET, WORK / "sim-unmutated"))
+        print(f"built in {time.monotonic() - began:.0f} s", flush=True)
+        if check_unmutated(mutants, good, options):
+            passed += 1
+        else:
+            failed += 1
+        for mutant in mutants:
+            start = time.monotonic()
+            try:
+                seeds, why = try_mutant(mutant, good, options)
+            except Failure as failure:
+                failed += 1
+                print(f"{mutant.name}: FAILED: {failure}", flush=True)
                 continue
-            said, needed, about = try_mutant(work, patch, arguments.seeds)
-            survivors += needed is None
-            print(f"{patch.stem}: seeds={needed} {said}", flush=True)
-            rows.append((patch.stem, about, needed, said))
-        if arguments.record and not arguments.only:
-            record(rows)
-    finally:
-        if arguments.work is None:
-            shutil.rmtree(work)
-    return 1 if survivors else 0
+            passed += 1
+            print(f"{mutant.name}: caught after {seeds} seeds (recorded "
+                  f"{mutant.fields.get('seeds needed', 'never')}, "
+                  f"{time.monotonic() - start:.0f} s): {why}", flush=True)
+            if options.record:
+                mutant.record(seeds)
+    except Failure as failure:
+        failed += 1
+        print(f"mutants: FAILED: {failure}", flush=True)
+    print(f"mutants took {time.monotonic() - began:.0f} s")
+    print(f"{passed} passed, {failed} failed", flush=True)
+    return 1 if failed or not passed else 0
 
 
 if __name__ == "__main__":
