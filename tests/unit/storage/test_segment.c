@@ -1,0 +1,326 @@
+/* Walking a segment's bytes, without a disk: what is the next entry, padding, the end, a fault, a
+ * jump; and that a walk through windows of any size sees the same. Segment names and records. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/rand.h"
+#include "storage/segment_format.h"
+#include "storage/segment_scan.h"
+
+enum {
+    FILE_SIZE = 256 << 10,
+    ENTRIES_MAX = 400,
+};
+
+static const uint64_t SALT = 0xfeed;
+
+struct segment_image {
+    uint8_t *bytes;
+    uint64_t pos; /* End of the last entry. */
+    uint64_t index;
+    uint64_t previous_id;
+    uint32_t generation;
+    uint64_t ends[ENTRIES_MAX]; /* By index. */
+};
+
+static void image_init(struct segment_image *m)
+{
+    *m = (struct segment_image){
+        .bytes = calloc(1, FILE_SIZE),
+        .pos = SEGMENT_HEADER_SIZE,
+        .index = 1,
+        .generation = 1,
+    };
+}
+
+static void image_add(struct segment_image *m, size_t payload_size)
+{
+    uint64_t pos = entry_place(m->pos);
+    uint8_t *out = m->bytes + pos;
+    memset(out + sizeof(struct entry_header), 0x5a, payload_size);
+    struct entry_header h = {
+        .payload_size = (uint32_t)payload_size,
+        .salt = SALT,
+        .generation = m->generation,
+        .type = ENTRY_CONTROLLER,
+        .index = m->index,
+        .term = 1,
+        .max_timestamp = -1,
+        .durable_index = m->index - 1,
+        .durable_generation = m->generation,
+        .previous_id = m->previous_id,
+    };
+    h.entry_id = entry_id_of(&h, out + sizeof(h));
+    entry_seal(&h, out);
+    m->pos = pos + entry_size((uint32_t)payload_size);
+    m->ends[m->index] = m->pos;
+    m->index++;
+    m->previous_id = h.entry_id;
+}
+
+/* Behind the last entry of a write stand zeros to the end of the block. */
+static void image_end_write(struct segment_image *m)
+{
+    m->pos = block_align_up(m->pos);
+}
+
+static struct segment_scan scan_from_start(void)
+{
+    return (struct segment_scan){
+        .salt = SALT,
+        .generation_min = 1,
+        .generation_max = 9,
+        .limit_pos = FILE_SIZE,
+        .skip_offset = INT64_MIN,
+        .has_previous = true,
+        .pos = SEGMENT_HEADER_SIZE,
+        .index = 1,
+    };
+}
+
+/* Walks with windows of about window_size; returns how many entries came, and the last step. */
+static uint64_t walk(const struct segment_image *m,
+                     struct segment_scan *scan,
+                     uint64_t window_size,
+                     enum scan_step *ret_step,
+                     struct scan_result *ret)
+{
+    struct segment_window w = {.data = m->bytes};
+    uint64_t count = 0;
+    for (int steps = 0; steps < 10000; steps++) {
+        *ret_step = segment_scan_next(scan, &w, ret);
+        if (*ret_step == SCAN_ENTRY) {
+            count++;
+        } else if (*ret_step == SCAN_MORE) {
+            uint64_t size = ret->need_size > window_size ? ret->need_size : window_size;
+            cr_assert(eq(u64, ret->need_pos % ENTRY_BLOCK_SIZE, 0));
+            cr_assert(eq(u64, ret->need_size % ENTRY_BLOCK_SIZE, 0));
+            size = ret->need_pos + size > FILE_SIZE ? FILE_SIZE - ret->need_pos : size;
+            w = (struct segment_window){m->bytes + ret->need_pos, ret->need_pos, size};
+        } else {
+            return count;
+        }
+    }
+    cr_assert(eq(u64, count, UINT64_MAX), "the walk does not end");
+    return 0;
+}
+
+Test(segment, windows_of_any_size_see_the_same)
+{
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct rand r;
+        rand_init_seed(&r, seed);
+        struct segment_image m;
+        image_init(&m);
+        while (m.pos < FILE_SIZE - (32 << 10)) {
+            image_add(&m, rand_below(&r, rand_one_in(&r, 10) ? 20000 : 600));
+            if (rand_one_in(&r, 3)) {
+                image_end_write(&m);
+            }
+        }
+        for (uint64_t size = 4096; size <= FILE_SIZE; size *= 4) {
+            struct segment_scan scan = scan_from_start();
+            struct scan_result result;
+            enum scan_step step;
+            uint64_t count = walk(&m, &scan, size, &step, &result);
+            cr_assert(eq(u64, count, m.index - 1), "seed=%d size=%d", (int)seed, (int)size);
+            cr_assert(eq(int, (int)step, SCAN_END));
+            cr_assert(eq(u64, scan.previous_id, m.previous_id));
+        }
+        free(m.bytes);
+    }
+}
+
+Test(segment, faults_stop_the_walk_where_they_are)
+{
+    static const struct {
+        const char *what;
+        size_t at; /* Within the third entry, which stands at a block of its own. */
+        enum entry_fault fault;
+    } rows[] = {
+        {"checksum", 0, ENTRY_FAULT_HEADER},
+        {"payload size", 4, ENTRY_FAULT_HEADER},
+        {"salt", 8, ENTRY_FAULT_SALT},
+        {"generation", 16, ENTRY_FAULT_HEADER},
+        {"type", 20, ENTRY_FAULT_HEADER},
+        {"index", 24, ENTRY_FAULT_HEADER},
+        {"previous id", 88, ENTRY_FAULT_HEADER},
+        {"payload", 120, ENTRY_FAULT_HEADER},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct segment_image m;
+        image_init(&m);
+        for (int n = 0; n < 5; n++) {
+            image_add(&m, 100);
+            image_end_write(&m);
+        }
+        m.bytes[4096 * 3 + rows[i].at] ^= 1;
+        struct segment_scan scan = scan_from_start();
+        struct scan_result result;
+        enum scan_step step;
+        uint64_t count = walk(&m, &scan, 4096, &step, &result);
+        cr_assert(eq(u64, count, 2), "%s", rows[i].what);
+        cr_assert(eq(int, (int)step, SCAN_BAD), "%s", rows[i].what);
+        cr_assert(eq(int, (int)result.fault, (int)rows[i].fault), "%s", rows[i].what);
+        cr_assert(eq(u64, scan.pos, m.ends[2]), "%s", rows[i].what);
+
+        /* The search behind it finds the next good one. */
+        struct segment_window w = {m.bytes, 0, FILE_SIZE};
+        uint64_t pos = scan.pos;
+        cr_assert(segment_scan_probe(&scan, &w, &pos, &result), "%s", rows[i].what);
+        cr_assert(eq(u64, result.header.index, 4), "%s", rows[i].what);
+        cr_assert(eq(u64, result.pos, 4096 * 4));
+        free(m.bytes);
+    }
+}
+
+Test(segment, an_entry_out_of_order_is_refused)
+{
+    static const struct {
+        const char *what;
+        uint64_t index_delta;
+        uint64_t id_delta;
+        uint32_t generation;
+        enum entry_fault fault;
+    } rows[] = {
+        {"index", 1, 0, 1, ENTRY_FAULT_ORDER},
+        {"chain", 0, 1, 1, ENTRY_FAULT_ORDER},
+        {"older generation", 0, 0, 0, ENTRY_FAULT_GENERATION},
+        {"newer than the log", 0, 0, 10, ENTRY_FAULT_GENERATION},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct segment_image m;
+        image_init(&m);
+        image_add(&m, 10);
+        m.index += rows[i].index_delta;
+        m.previous_id += rows[i].id_delta;
+        m.generation = rows[i].generation;
+        image_add(&m, 10);
+        struct segment_scan scan = scan_from_start();
+        struct scan_result result;
+        enum scan_step step;
+        cr_assert(eq(u64, walk(&m, &scan, 4096, &step, &result), 1), "%s", rows[i].what);
+        cr_assert(eq(int, (int)step, SCAN_BAD), "%s", rows[i].what);
+        cr_assert(eq(int, (int)result.fault, (int)rows[i].fault), "%s", rows[i].what);
+        free(m.bytes);
+    }
+}
+
+/* Old entries 3 and 4 stay in the cut block; the log goes on with another 3 in the next one. */
+Test(segment, a_walk_jumps_over_what_a_cut_left)
+{
+    struct segment_image m;
+    image_init(&m);
+    for (int n = 0; n < 4; n++) {
+        image_add(&m, 50);
+    }
+    struct segment_jump cut = {
+        .pos = m.ends[2],
+        .resume_pos = block_align_up(m.ends[2]),
+        .generation = 2,
+    };
+    struct entry_header second;
+    memcpy(&second, m.bytes + m.ends[1], sizeof(second));
+    m.index = 3;
+    m.previous_id = second.entry_id;
+    m.generation = 2;
+    m.pos = cut.resume_pos;
+    image_add(&m, 70);
+
+    struct segment_scan scan = scan_from_start();
+    scan.jumps = &cut;
+    scan.jumps_count = 1;
+    struct scan_result result;
+    enum scan_step step;
+    cr_assert(eq(u64, walk(&m, &scan, 4096, &step, &result), 3));
+    cr_assert(eq(int, (int)step, SCAN_END));
+    cr_assert(eq(u32, scan.generation_min, 2));
+
+    /* Without the record the old ones look like the log's. */
+    scan = scan_from_start();
+    cr_assert(eq(u64, walk(&m, &scan, 4096, &step, &result), 4));
+    cr_assert(eq(int, (int)step, SCAN_BAD));
+    free(m.bytes);
+}
+
+Test(segment, no_bytes_make_a_walk_fail_otherwise)
+{
+    struct rand r;
+    rand_init_seed(&r, 7);
+    for (int round = 0; round < 300; round++) {
+        struct segment_image m;
+        image_init(&m);
+        for (int n = 0; n < 20; n++) {
+            image_add(&m, rand_below(&r, 3000));
+        }
+        for (int n = 0; n < 5; n++) {
+            m.bytes[SEGMENT_HEADER_SIZE + rand_below(&r, m.pos - SEGMENT_HEADER_SIZE)] =
+                (uint8_t)rand_u64(&r);
+        }
+        struct segment_scan scan = scan_from_start();
+        struct scan_result result;
+        enum scan_step step;
+        (void)walk(&m, &scan, 8192, &step, &result);
+        struct segment_window w = {m.bytes, 0, FILE_SIZE};
+        uint64_t pos = scan.pos;
+        while (segment_scan_probe(&scan, &w, &pos, &result)) {
+            pos += ENTRY_ALIGN;
+        }
+        free(m.bytes);
+    }
+}
+
+Test(segment, names)
+{
+    char name[SEGMENT_NAME_SIZE];
+    segment_name_format(UINT64_MAX, ".index", name);
+    cr_assert(eq(str, name, "18446744073709551615.index"));
+    static const struct {
+        const char *name;
+        bool is_one;
+        uint64_t base_index;
+    } rows[] = {
+        {"00000000000000000001.log", true, 1},
+        {"18446744073709551615.log", true, UINT64_MAX},
+        {"18446744073709551616.log", false, 0},
+        {"00000000000000000001.index", false, 0},
+        {"0000000000000000001.log", false, 0},
+        {"0000000000000000000x.log", false, 0},
+        {"next.tmp", false, 0},
+        {"", false, 0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint64_t base_index = 0;
+        bool is_one = segment_name_parse(rows[i].name, ".log", &base_index);
+        cr_assert(eq(int, is_one, rows[i].is_one), "%s", rows[i].name);
+        cr_assert(eq(u64, base_index, rows[i].base_index), "%s", rows[i].name);
+    }
+}
+
+Test(segment, records_are_checked)
+{
+    struct segment_record r = {.salt = 7, .base = {.index = 5}, .filled_to = 8192};
+    struct slice value = segment_record_encode(&r);
+    struct segment_record back;
+    cr_assert(eq(int, segment_record_decode(value, &back), ERR_OK));
+    cr_assert(eq(u64, back.filled_to, 8192));
+    for (size_t size = 0; size < value.size; size++) {
+        cr_assert(eq(int, segment_record_decode(slice_of(value.data, size), &back), ERR_CORRUPT));
+    }
+    r.version = 2;
+    cr_assert(eq(int, segment_record_decode(slice_of(&r, sizeof(r)), &back), ERR_NEWER_FORMAT));
+
+    uint8_t block[SEGMENT_HEADER_SIZE];
+    struct segment_header h = {.salt = 7, .base = {.index = 5}, .generation = 3};
+    segment_header_encode(&h, block);
+    struct segment_header h_back;
+    cr_assert(eq(int, segment_header_decode(block, &h_back), ERR_OK));
+    for (size_t at = 0; at < sizeof(h); at++) {
+        block[at] ^= 4;
+        cr_assert(ne(int, segment_header_decode(block, &h_back), ERR_OK), "byte=%zu", at);
+        block[at] ^= 4;
+    }
+}
