@@ -1,10 +1,13 @@
 #include "cluster/commands.h"
 
+#include <string.h>
+
 #include "core/assert.h"
 
 enum {
     CONFIGS_MAX = 1024, /* Per topic; the table has far fewer. */
     RACK_SIZE_MAX = 1024,
+    PARTITIONS_MAX = 1 << 20, /* Per topic; settings allow far fewer. */
 };
 
 static void put_text(struct wbuf *w, struct slice text)
@@ -20,7 +23,20 @@ static struct slice take_text(struct rbuf *r, uint32_t size_max)
         rbuf_fail(r, ERR_TOO_LARGE);
         size = 0;
     }
-    return rbuf_bytes(r, size);
+    struct slice text = rbuf_bytes(r, size);
+    if (text.size > 0 && memchr(text.data, '\0', text.size) != NULL) {
+        rbuf_fail(r, ERR_CORRUPT); /* It is kept as a C string. */
+    }
+    return text;
+}
+
+static int32_t take_partitions_count(struct rbuf *r)
+{
+    int32_t count = rbuf_i32(r);
+    if (count <= 0 || count > PARTITIONS_MAX) {
+        rbuf_fail(r, ERR_CORRUPT);
+    }
+    return count;
 }
 
 /* ---- configs ---- */
@@ -58,7 +74,7 @@ static void decode_topic_created(struct rbuf *r, struct command_topic_created *t
 {
     topic->id = rbuf_uuid(r);
     topic->name = take_text(r, TOPIC_NAME_SIZE_MAX);
-    topic->partitions_count = rbuf_i32(r);
+    topic->partitions_count = take_partitions_count(r);
     topic->replication_factor = rbuf_i16(r);
     topic->is_internal = rbuf_bool(r);
     topic->configs_count = rbuf_uvarint(r);
@@ -70,7 +86,7 @@ static void decode_topic_created(struct rbuf *r, struct command_topic_created *t
     for (uint32_t i = 0; i < topic->configs_count; i++) {
         (void)command_next_config(r);
     }
-    if (topic->name.size == 0 || topic->partitions_count <= 0) {
+    if (topic->name.size == 0 || topic->replication_factor <= 0) {
         rbuf_fail(r, ERR_CORRUPT);
     }
     if (r->failure == ERR_OK) {
@@ -130,7 +146,7 @@ static void decode_fields(struct rbuf *r, struct command *command)
         return;
     case COMMAND_TOPIC_DELETED:
         command->topic_deleted.id = rbuf_uuid(r);
-        command->topic_deleted.partitions_count = rbuf_i32(r);
+        command->topic_deleted.partitions_count = take_partitions_count(r);
         return;
     case COMMAND_TOPIC_PURGED:
         command->topic_purged.id = rbuf_uuid(r);

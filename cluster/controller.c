@@ -50,6 +50,59 @@ void controller_free(struct controller *ct)
     free(ct);
 }
 
+/* ---- topic names ---- */
+
+static int shown(struct slice text)
+{
+    return text.size > TOPIC_NAME_SIZE_MAX ? TOPIC_NAME_SIZE_MAX : (int)text.size;
+}
+
+static bool is_name_character(uint8_t c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
+}
+
+static bool has_name_characters_only(struct slice name)
+{
+    for (size_t i = 0; i < name.size; i++) {
+        if (!is_name_character(name.data[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static enum err check_name(struct slice name, char *why)
+{
+    if (name.size == 0) {
+        (void)snprintf(
+            why, CONTROLLER_WHY_SIZE, "Topic name is invalid: the empty string is not allowed");
+        return ERR_TOPIC_NAME_INVALID;
+    }
+    if (slice_equal_string(name, ".") || slice_equal_string(name, "..")) {
+        (void)snprintf(
+            why, CONTROLLER_WHY_SIZE, "Topic name is invalid: '.' or '..' is not allowed");
+        return ERR_TOPIC_NAME_INVALID;
+    }
+    if (name.size > TOPIC_NAME_SIZE_MAX) {
+        (void)snprintf(why,
+                       CONTROLLER_WHY_SIZE,
+                       "Topic name is invalid: the length is %zu, the max allowed length is %d",
+                       name.size,
+                       TOPIC_NAME_SIZE_MAX);
+        return ERR_TOPIC_NAME_INVALID;
+    }
+    if (!has_name_characters_only(name)) {
+        (void)snprintf(why,
+                       CONTROLLER_WHY_SIZE,
+                       "Topic name is invalid: it contains one or more characters other than "
+                       "ASCII alphanumerics, '.', '_' and '-'");
+        return ERR_TOPIC_NAME_INVALID;
+    }
+    return ERR_OK;
+}
+
 /* ---- apply ---- */
 
 static enum err
@@ -95,17 +148,6 @@ static enum err apply_node(struct controller *ct, const struct command *command)
     return ERR_OK;
 }
 
-static enum err apply_topic_created(struct controller *ct,
-                                    const struct command_topic_created *created)
-{
-    const struct topic *t;
-    if (metadata_add_topic(ct->image, created, &t) != ERR_OK) {
-        return ERR_CORRUPT;
-    }
-    ct->partitions_count += (uint64_t)t->partitions_count;
-    return ERR_OK;
-}
-
 static uint32_t find_deleted(const struct controller *ct, const struct uuid *id)
 {
     uint32_t i = 0;
@@ -113,6 +155,20 @@ static uint32_t find_deleted(const struct controller *ct, const struct uuid *id)
         i++;
     }
     return i;
+}
+
+static enum err apply_topic_created(struct controller *ct,
+                                    const struct command_topic_created *created)
+{
+    const struct topic *t;
+    char why[CONTROLLER_WHY_SIZE];
+    if (check_name(created->name, why) != ERR_OK ||
+        find_deleted(ct, &created->id) != ct->deleted_count ||
+        metadata_add_topic(ct->image, created, &t) != ERR_OK) {
+        return ERR_CORRUPT;
+    }
+    ct->partitions_count += (uint64_t)t->partitions_count;
+    return ERR_OK;
 }
 
 /* In a snapshot the topic was never created: only its memory is left. */
@@ -190,58 +246,7 @@ enum err controller_apply(struct controller *ct, struct slice bytes)
     return ERR_NEWER_FORMAT;
 }
 
-/* ---- topic names ---- */
-
-static int shown(struct slice text)
-{
-    return text.size > TOPIC_NAME_SIZE_MAX ? TOPIC_NAME_SIZE_MAX : (int)text.size;
-}
-
-static bool is_name_character(uint8_t c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-';
-}
-
-static bool has_name_characters_only(struct slice name)
-{
-    for (size_t i = 0; i < name.size; i++) {
-        if (!is_name_character(name.data[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static enum err check_name(struct slice name, char *why)
-{
-    if (name.size == 0) {
-        (void)snprintf(
-            why, CONTROLLER_WHY_SIZE, "Topic name is invalid: the empty string is not allowed");
-        return ERR_TOPIC_NAME_INVALID;
-    }
-    if (slice_equal_string(name, ".") || slice_equal_string(name, "..")) {
-        (void)snprintf(
-            why, CONTROLLER_WHY_SIZE, "Topic name is invalid: '.' or '..' is not allowed");
-        return ERR_TOPIC_NAME_INVALID;
-    }
-    if (name.size > TOPIC_NAME_SIZE_MAX) {
-        (void)snprintf(why,
-                       CONTROLLER_WHY_SIZE,
-                       "Topic name is invalid: the length is %zu, the max allowed length is %d",
-                       name.size,
-                       TOPIC_NAME_SIZE_MAX);
-        return ERR_TOPIC_NAME_INVALID;
-    }
-    if (!has_name_characters_only(name)) {
-        (void)snprintf(why,
-                       CONTROLLER_WHY_SIZE,
-                       "Topic name is invalid: it contains one or more characters other than "
-                       "ASCII alphanumerics, '.', '_' and '-'");
-        return ERR_TOPIC_NAME_INVALID;
-    }
-    return ERR_OK;
-}
+/* ---- names that are taken ---- */
 
 static uint8_t metric_character(uint8_t c)
 {

@@ -431,27 +431,39 @@ enum err topic_config_check(const struct config_pair *pair, char why[TOPIC_CONFI
 
 /* ---- values in effect ---- */
 
-static const char *effective_text(const struct topic_config_set *set, const char *name)
+static const struct topic_config *known(const char *name)
 {
     const struct topic_config *config = topic_config_by_name(slice_of_string(name));
     assert(config != NULL);
-    enum topic_config_source source;
-    return topic_config_effective(set, config, &source);
+    return config;
 }
 
+static const char *effective_text(const struct topic_config_set *set, const char *name)
+{
+    enum topic_config_source source;
+    return topic_config_effective(set, known(name), &source);
+}
+
+/* A value was checked when it was set, but it came back from a disk: what cannot be parsed counts
+ * as not set. */
 static int64_t effective_integer(const struct topic_config_set *set, const char *name)
 {
+    const struct topic_config *config = known(name);
+    char why[TOPIC_CONFIG_WHY_SIZE];
     int64_t number = 0;
-    bool is_number = parse_integer(trim(slice_of_string(effective_text(set, name))), &number);
-    assert(is_number); /* It was checked when it was set. */
+    struct slice text = trim(slice_of_string(effective_text(set, name)));
+    if (check_integer(config, text, why) != ERR_OK) {
+        text = slice_of_string(config->default_value);
+    }
+    bool is_number = parse_integer(text, &number);
+    assert(is_number);
     return number;
 }
 
 static bool effective_boolean(const struct topic_config_set *set, const char *name)
 {
     bool value = false;
-    bool is_boolean = parse_boolean(trim(slice_of_string(effective_text(set, name))), &value);
-    assert(is_boolean);
+    (void)parse_boolean(trim(slice_of_string(effective_text(set, name))), &value);
     return value;
 }
 
