@@ -193,6 +193,12 @@ static void on_file_ready(struct segment_wait *wait, enum err e)
 static uint64_t window_end(const struct log_walk *w, uint64_t pos)
 {
     uint64_t end_pos = w->segment->filled_to;
+    /* Behind the tail are zeros now, and perhaps entries by the time the walk gets there. A
+     * recovery does not know the tail yet, and nobody appends meanwhile. */
+    uint64_t tail_pos = block_align_up(w->segment->tail_pos);
+    if (w->log->state != LOG_OPENING && pos < tail_pos && tail_pos < end_pos) {
+        end_pos = tail_pos;
+    }
     const struct log_page *pg = log_page_find_above(w->segment, pos);
     return pg != NULL && pg->pos > pos && pg->pos < end_pos ? pg->pos : end_pos;
 }
@@ -297,6 +303,18 @@ static enum disk_step need_more(struct log_walk *w)
     return DISK_RETURN;
 }
 
+/* The scan came to the end of the zeros that are there: entries behind it wait in memory for more.
+ */
+static bool enters_memory(struct log_walk *w)
+{
+    if (w->result.pos < w->scan.limit_pos || log_page_find(w->segment, w->result.pos) == NULL) {
+        return false;
+    }
+    w->window.size = 0;
+    w->scan.pos = w->result.pos;
+    return true;
+}
+
 static enum disk_step walk_disk(struct log_walk *w)
 {
     switch (segment_scan_next(&w->scan, &w->window, &w->result)) {
@@ -309,7 +327,7 @@ static enum disk_step walk_disk(struct log_walk *w)
     case SCAN_MORE:
         return need_more(w);
     case SCAN_END:
-        if (enter_next_segment(w)) {
+        if (enters_memory(w) || enter_next_segment(w)) {
             return DISK_ON;
         }
         if (w->log->state != LOG_OPENING && !w->is_one_segment) {

@@ -309,6 +309,42 @@ Test(log, the_first_record_at_or_after_a_time)
     }
 }
 
+/* A query walks from the disk to entries that are in memory only, waiting for zeros ahead of the
+ * tail: the end of the zeros is not the end of the log. Appends that run ahead of the zero-fill by
+ * drawn amounts make the two meet at many places. */
+Test(log, a_query_meets_entries_that_wait_for_zeros)
+{
+    for (uint64_t seed = 0; seed < 60; seed++) {
+        struct log_rig *rig = malloc(sizeof(*rig));
+        log_rig_init(rig, seed);
+        rig->shared_options.cache_size_max = 0;
+        rig->options.segment_size_max = 256 << 10;
+        log_rig_start(rig);
+        cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+        for (int i = 0; i < 300; i++) {
+            enum err e = log_rig_append(rig, 1, rand_below(&rig->ss.rand, 1500), 1000 + i);
+            cr_assert(e == ERR_OK || e == ERR_BUSY);
+            uint64_t flushed_index = log_flushed_index(rig->log);
+            bool is_burst = rand_below(&rig->ss.rand, 20) != 0;
+            for (uint64_t steps = is_burst ? 0 : 200; steps > 0; steps--) {
+                (void)sim_shard_step(&rig->ss);
+                if (log_flushed_index(rig->log) > flushed_index) {
+                    break;
+                }
+            }
+            if (log_flushed_index(rig->log) > flushed_index) {
+                /* The newest has that time, and is not to be seen yet. */
+                expect_time(rig,
+                            rig->model[rig->model_count - 1].max_timestamp,
+                            log_flushed_offset(rig->log));
+            }
+        }
+        log_rig_flush(rig);
+        log_rig_expect_readable(rig, 16 << 10);
+        rig_close(rig);
+    }
+}
+
 Test(log, a_deleted_log_leaves_nothing)
 {
     struct log_rig *rig = rig_open(12);
