@@ -367,8 +367,14 @@ static enum err check_memory(struct start *st, char why[WHY_SIZE])
 {
     const uint64_t asked_size = (uint64_t)config_number(st->config, OPTION_MEMORY);
     enum err e = memory_per_shard(asked_size, st->cores.count, &st->memory_size, why);
-    if (e != ERR_OK || !config_bool(st->config, OPTION_MEMORY_LOCK)) {
+    if (e != ERR_OK) {
         return e;
+    }
+    /* The cache of log tails lives in the same pool as requests: a quarter, beside the reserve's
+     * quarter, leaves them half. */
+    st->settings.cluster.log_shared.cache_size_max = st->memory_size / 4;
+    if (!config_bool(st->config, OPTION_MEMORY_LOCK)) {
+        return ERR_OK;
     }
     char what[IO_URING_WHY_SIZE];
     e = io_uring_check_memlock((uint64_t)st->memory_size * st->cores.count, what, sizeof(what));

@@ -81,6 +81,7 @@ struct buf_pool {
     struct buf_waiter *waiting_first;
     struct buf_waiter **waiting_last;
     struct buf_waiter *ready; /* Being run now. */
+    struct list reclaimers;
 };
 
 static size_t order_size(uint32_t order)
@@ -217,6 +218,7 @@ buf_pool_new(size_t size_max, size_t reserve_size, struct io *io, struct buf_poo
     assert_cmp(p->top_order, <, ORDERS_MAX);
     p->stats.size_max = size_max;
     p->waiting_last = &p->waiting_first;
+    list_init(&p->reclaimers);
     for (uint32_t i = 0; i < ORDERS_MAX; i++) {
         p->free_first[i] = NO_PAGE;
     }
@@ -371,10 +373,17 @@ void buf_pool_wait(struct buf_pool *p, struct buf_waiter *w)
     if (w->is_waiting) {
         return;
     }
+    const bool is_first = p->waiting_first == NULL;
     w->is_waiting = true;
     w->next = NULL;
     *p->waiting_last = w;
     p->waiting_last = &w->next;
+    if (is_first) {
+        list_for_each (n, &p->reclaimers) {
+            struct buf_reclaimer *r = container_of(n, struct buf_reclaimer, link);
+            r->on_starving(r);
+        }
+    }
 }
 
 /* True if w was found and taken out of the list at *first. */
@@ -430,4 +439,19 @@ size_t buf_pool_run_waiters(struct buf_pool *p)
         w->on_memory(w);
     }
     return ran;
+}
+
+void buf_pool_add_reclaimer(struct buf_pool *p, struct buf_reclaimer *r)
+{
+    list_push_back(&p->reclaimers, &r->link);
+}
+
+void buf_pool_remove_reclaimer(struct buf_reclaimer *r)
+{
+    list_remove(&r->link);
+}
+
+bool buf_pool_has_waiters(const struct buf_pool *p)
+{
+    return p->waiting_first != NULL;
 }

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "core/list.h"
 
 struct io;
 
@@ -84,3 +85,14 @@ void buf_pool_cancel_wait(struct buf_pool *p, struct buf_waiter *w);
 bool buf_pool_has_ready_waiters(const struct buf_pool *p);
 /* Called by the loop once per turn. Returns how many ran. */
 size_t buf_pool_run_waiters(struct buf_pool *p);
+
+/* Somebody who keeps memory of the pool that is only good to have (a cache), and is told when
+ * others begin to wait for memory: on_starving may come from any buf_pool_wait, so it gives nothing
+ * back there and then, but later, from the loop, as long as buf_pool_has_waiters. Intrusive. */
+struct buf_reclaimer {
+    struct list link;
+    void (*on_starving)(struct buf_reclaimer *r);
+};
+void buf_pool_add_reclaimer(struct buf_pool *p, struct buf_reclaimer *r);
+void buf_pool_remove_reclaimer(struct buf_reclaimer *r);
+bool buf_pool_has_waiters(const struct buf_pool *p);

@@ -15,6 +15,7 @@ enum {
     REQUESTS_IDLE_MAX = 64,
     HEADER_FIXED_SIZE = 8, /* Key, version, correlation id. */
     LABELS_SIZE = 40,
+    FETCH_MEMORY_SHARE = 8, /* One answer takes at most this part of a shard's memory. */
 };
 
 struct api_stats {
@@ -196,6 +197,15 @@ static void add_stats(struct dispatch *d)
     }
 }
 
+/* A single slow reader must not hold all memory. */
+static size_t fetch_size_max(const struct dispatch *d)
+{
+    struct buf_pool_stats stats;
+    buf_pool_stats(d->s->bufs, &stats);
+    const size_t share = stats.size_max / FETCH_MEMORY_SHARE;
+    return d->settings->fetch_size_max < share ? d->settings->fetch_size_max : share;
+}
+
 enum err dispatch_new(const struct dispatch_options *o, struct dispatch **ret_dispatch)
 {
     struct dispatch *d = calloc(1, sizeof(*d));
@@ -210,6 +220,7 @@ enum err dispatch_new(const struct dispatch_options *o, struct dispatch **ret_di
     d->s = o->s;
     d->cluster = o->cluster;
     d->settings = o->settings;
+    d->fetch_size_max = fetch_size_max(d);
     list_init(&d->parked);
     list_init(&d->idle);
     add_stats(d);

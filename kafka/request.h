@@ -31,6 +31,7 @@ struct dispatch {
     struct shard *s;
     struct cluster *cluster;
     const struct dispatch_settings *settings;
+    size_t fetch_size_max; /* fetch.max.bytes, or what one answer may take of the memory. */
     bool is_stopping;
     struct list parked; /* struct request, by parked_link: waiting for data. */
     /* Private to dispatch.c, as what follows. */

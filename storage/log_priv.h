@@ -414,6 +414,8 @@ struct log_shared {
     struct list indexes;    /* struct log_segment whose points may go, longest unused first. */
     struct list quiet;      /* struct log whose {D, commit} is not persisted, by deadline. */
     struct timer quiet_timer;
+    struct buf_reclaimer reclaimer; /* Others wait for memory: the cache gives way. */
+    struct timer reclaim_timer;
     struct buf *zeros;
     struct log_shared_stats stats;
 };

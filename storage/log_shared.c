@@ -12,7 +12,32 @@ const struct log_shared_options LOG_SHARED_OPTIONS_DEFAULT = {
     .quiet_us = 10 * 1000,
 };
 
+enum {
+    /* Waiters are served by what is given back anyway, if it comes soon. */
+    RECLAIM_AFTER_US = 20 * 1000,
+};
+
 static void on_quiet_timer(struct timer *t);
+
+static void on_starving(struct buf_reclaimer *r)
+{
+    struct log_shared *ls = container_of(r, struct log_shared, reclaimer);
+    if (!timer_is_armed(&ls->reclaim_timer)) {
+        shard_timer_arm(ls->s, &ls->reclaim_timer, RECLAIM_AFTER_US);
+    }
+}
+
+/* Somebody has waited for a while. Half of the cache goes each time: to the last page, if need be,
+ * for what is waited for may be a large block that any page stands in the way of. */
+static void on_reclaim_timer(struct timer *t)
+{
+    struct log_shared *ls = container_of(t, struct log_shared, reclaim_timer);
+    if (!buf_pool_has_waiters(ls->s->bufs)) {
+        return;
+    }
+    (void)log_shared_evict(ls, ls->stats.cache_used_size / 2 + 1);
+    shard_timer_arm(ls->s, &ls->reclaim_timer, RECLAIM_AFTER_US);
+}
 
 enum err log_shared_new(struct shard *s,
                         struct store *store,
@@ -38,6 +63,9 @@ enum err log_shared_new(struct shard *s,
     list_init(&ls->indexes);
     list_init(&ls->quiet);
     timer_init(&ls->quiet_timer, on_quiet_timer);
+    timer_init(&ls->reclaim_timer, on_reclaim_timer);
+    ls->reclaimer.on_starving = on_starving;
+    buf_pool_add_reclaimer(s->bufs, &ls->reclaimer);
     *ret_shared = ls;
     return ERR_OK;
 }
@@ -50,6 +78,8 @@ void log_shared_free(struct log_shared *ls)
     assert(list_is_empty(&ls->logs));
     assert(list_is_empty(&ls->cache));
     timer_cancel(&ls->s->timers, &ls->quiet_timer);
+    timer_cancel(&ls->s->timers, &ls->reclaim_timer);
+    buf_pool_remove_reclaimer(&ls->reclaimer);
     buf_unref(ls->zeros);
     free(ls);
 }

@@ -85,8 +85,7 @@ void fetch_start_reads(struct fetch *f)
     const struct dispatch *d = f->request->d;
     f->is_starved = false;
     struct grants g = {
-        .size_left =
-            min_size(in->max_bytes > 0 ? (size_t)in->max_bytes : 0, d->settings->fetch_size_max),
+        .size_left = min_size(in->max_bytes > 0 ? (size_t)in->max_bytes : 0, d->fetch_size_max),
         .copied_size_left = FETCH_COPIED_SIZE_MAX,
         .refs_left = FETCH_REFS_MAX - 1, /* One is kept for a large read. */
         .is_first = true,
