@@ -40,7 +40,7 @@ static const struct config_option own_options[] = {
     {OPTION_NODE_ID, CONFIG_INT, "1", 0, INT32_MAX, NULL, NULL, "The node's number in the cluster; data of another node are refused.", false},
     {OPTION_PARTITIONS_DEFAULT, CONFIG_INT, "1", 1, 1000000, NULL, "partitions", "For topics created without a number of their own.", false},
     {OPTION_PRODUCER_EXPIRATION, CONFIG_DURATION_MS, "86400000", 1, INT32_MAX, NULL, NULL, "An idempotent producer that did not write for so long is forgotten.", false},
-    {OPTION_REQUEST_SIZE_MAX, CONFIG_SIZE, "104857600", 1024, INT32_MAX, NULL, NULL, "A larger request closes its connection; at most half of a core's memory.", false},
+    {OPTION_REQUEST_SIZE_MAX, CONFIG_SIZE, "104857600", 1024, INT32_MAX, NULL, NULL, "A larger request closes its connection; at most a quarter of a core's memory.", false},
 };
 /* clang-format on */
 

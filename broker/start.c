@@ -363,6 +363,21 @@ static enum err read_options(struct start *st,
     return e;
 }
 
+/* A batch needs memory twice, in its request and in its log, each in one piece: with more than a
+ * quarter of the memory the second might never be found. */
+static void lower_request_size(struct start *st)
+{
+    struct conn_limits *limits = &st->settings.kafka_limits;
+    if (limits->frame_size_max > st->memory_size / 4) {
+        log_info(&st->log,
+                 "request_size_max_lowered",
+                 "configured=%u used=%zu hint=\"raise --memory\"",
+                 limits->frame_size_max,
+                 st->memory_size / 4);
+        limits->frame_size_max = (uint32_t)(st->memory_size / 4);
+    }
+}
+
 static enum err check_memory(struct start *st, char why[WHY_SIZE])
 {
     const uint64_t asked_size = (uint64_t)config_number(st->config, OPTION_MEMORY);
@@ -373,6 +388,7 @@ static enum err check_memory(struct start *st, char why[WHY_SIZE])
     /* The cache of log tails lives in the same pool as requests: a quarter, beside the reserve's
      * quarter, leaves them half. */
     st->settings.cluster.log_shared.cache_size_max = st->memory_size / 4;
+    lower_request_size(st);
     if (!config_bool(st->config, OPTION_MEMORY_LOCK)) {
         return ERR_OK;
     }

@@ -78,14 +78,14 @@ def test_writers_beyond_all_memory_are_slowed_not_dropped():
 
 
 def test_the_cache_gives_way_to_a_large_request():
-    """Half of the memory in one piece, which the cached ends of logs stand in the way of."""
+    """A quarter of the memory in one piece, which the cached ends of logs stand in the way of."""
     with Node(fresh_dir("limits_large") / "data", "--memory", "32MiB", "--cores", "0") as node, \
             Connection(node.kafka, seconds=20) as c:
-        equal(c.create_topic("t", 4, {"max.message.bytes": "16000000"}), NONE, "create")
+        equal(c.create_topic("t", 4, {"max.message.bytes": "9000000"}), NONE, "create")
         fill(c, "t", 4, 32)
-        body = batch([b"y"] * 1, records=b"".join([wire.record(None, b"x" * 12000000)]))
+        body = batch([b"y"] * 1, records=b"".join([wire.record(None, b"x" * 8000000)]))
         error, _, _, message = c.produce("t", 0, body)
-        equal((error, message), (NONE, None), "12 MB at once")
+        equal((error, message), (NONE, None), "8 MB at once")
         equal(node.stop()[0], 0, "exit code")
 
 
