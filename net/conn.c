@@ -213,6 +213,7 @@ static void on_released(struct stream_send *send)
     struct conn_request *r = container_of(send, struct conn_request, send);
     struct conn *c = r->conn;
     c->active_us = c->server->shard->now_us;
+    c->sending_us = c->active_us;
     c->server->counters.send_bytes += r->answer_size;
     conn_request_free(r);
     shard_post(c->server->shard, &c->task);
@@ -258,6 +259,9 @@ static bool send_answered(struct conn *c)
             conn_request_free(r);
         } else {
             list_remove(&r->link);
+            if (list_is_empty(&c->sending)) {
+                c->sending_us = c->server->shard->now_us;
+            }
             list_push_back(&c->sending, &r->link);
             const struct conn_request *next = first_of(&c->running);
             bool has_more =

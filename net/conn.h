@@ -40,6 +40,7 @@ enum {
     CONN_ANSWER_IOV_MAX = 32,
     CONN_ANSWERS_SIZE_DEFAULT = 1 << 20,
     CONN_STOP_TIMEOUT_US_DEFAULT = 2 * 1000 * 1000,
+    CONN_PATIENCE_US_DEFAULT = 5 * 1000 * 1000,
 };
 
 /* One request from its frame to its answer. Allocated by conn; the handler's own state hangs off
@@ -76,6 +77,9 @@ struct conn_limits {
                                   0 = no limit but the pool */
     uint64_t answers_size_max; /* bytes of answers the peer has not taken, per connection; above it
                                   no further request starts; 0 = CONN_ANSWERS_SIZE_DEFAULT */
+    uint64_t patience_us;      /* while memory is short, a half frame or an untaken answer that does
+                                  not get on for so long costs the connection;
+                                  0 = CONN_PATIENCE_US_DEFAULT */
     uint64_t stop_timeout_us;  /* after it conn_server_stop waits for no peer any more;
                                   0 = CONN_STOP_TIMEOUT_US_DEFAULT */
 };

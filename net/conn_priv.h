@@ -11,6 +11,7 @@
  * conn.c         starts, answers, ends
  * conn_receive.c bytes into frames, back-pressure
  * conn_server.c  accepting, stopping, statistics
+ * conn_pressure.c who lets go when memory is short
  */
 #pragma once
 
@@ -26,7 +27,7 @@ enum {
     CONN_RECEIVE_INTO_SIZE_MIN = 32 << 10,
     /* Requests kept for reuse per server. */
     CONN_SPARE_REQUESTS_MAX = 1024,
-    CONN_SERVER_STATS = 10,
+    CONN_SERVER_STATS = 11,
 };
 
 enum conn_state {
@@ -56,6 +57,7 @@ struct conn {
     bool is_pumping;
     uint64_t frames_size;  /* Capacity of all frame bufs held. */
     uint64_t answers_size; /* Of answers given and not yet released. */
+    uint64_t sending_us;   /* Since when the first of `sending` is the next to be taken. */
 
     /* conn_receive.c */
     uint8_t prefix[CONN_PREFIX_SIZE];
@@ -92,6 +94,7 @@ struct conn_counters {
     uint64_t send_bytes;
     uint64_t blocked;
     uint64_t spill_refused;
+    uint64_t stale_closed;
 };
 
 struct conn_server {
@@ -112,9 +115,14 @@ struct conn_server {
     struct task stop_task;
     struct timer stop_timer;
 
+    struct timer pressure_timer; /* conn_pressure.c; runs while there are connections. */
+    uint32_t patience_lost;      /* How often it was halved since memory was last enough. */
+    uint64_t refused_seen;       /* By the pool, at its last run. */
+
     struct log_limit log_refused;
     struct log_limit log_frame;
     struct log_limit log_spill;
+    struct log_limit log_stale;
     struct conn_counters counters;
     struct stat stats[CONN_SERVER_STATS];
 };
@@ -146,6 +154,12 @@ void conn_receive_on_memory(struct buf_waiter *w);
 void conn_receive_drop(struct conn *c);
 /* Gives up what is not a frame yet and what waits, but not the incoming frame's memory. */
 void conn_receive_stop(struct conn *c);
+
+/* conn_pressure.c */
+void conn_pressure_init(struct conn_server *cs);
+/* A connection came. */
+void conn_pressure_watch(struct conn_server *cs);
+void conn_pressure_done(struct conn_server *cs);
 
 /* conn_server.c */
 void conn_server_on_gone(struct conn_server *cs);

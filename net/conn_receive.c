@@ -69,6 +69,7 @@ static bool begin_frame(struct conn *c)
     }
     r->frame_buf = b;
     r->frame = slice_of(b->data, length);
+    r->received_us = cs->shard->now_us; /* Of its start; that of its end comes with that. */
     c->frames_size += b->capacity;
     c->incoming = r;
     c->incoming_size = 0;

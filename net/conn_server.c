@@ -48,6 +48,7 @@ static void *on_accept(void *context,
     c->listener_index = l->index;
     cs->counters.conns++;
     cs->counters.accepted++;
+    conn_pressure_watch(cs);
     *ret_ops = &conn_stream_ops;
     return c;
 }
@@ -97,6 +98,10 @@ static void add_stats(struct conn_server *cs, const char *labels)
          "Connections closed for lack of memory for received bytes.",
          &cs->counters.spill_refused,
          STAT_COUNTER},
+        {"coreflume_connections_stale_closed_total",
+         "Connections closed for holding memory others waited for: half frames, untaken answers.",
+         &cs->counters.stale_closed,
+         STAT_COUNTER},
     };
     for (size_t i = 0; i < CONN_SERVER_STATS; i++) {
         cs->stats[i] = (struct stat){.kind = rows[i].kind,
@@ -129,6 +134,9 @@ static void fit_limits(struct conn_server *cs)
     }
     if (l->answers_size_max == 0) {
         l->answers_size_max = CONN_ANSWERS_SIZE_DEFAULT;
+    }
+    if (l->patience_us == 0) {
+        l->patience_us = CONN_PATIENCE_US_DEFAULT;
     }
     if (l->stop_timeout_us == 0) {
         l->stop_timeout_us = CONN_STOP_TIMEOUT_US_DEFAULT;
@@ -175,6 +183,7 @@ enum err conn_server_new(const struct conn_server_options *o, struct conn_server
     list_init(&cs->spare_requests);
     task_init(&cs->stop_task, "conn_server_stop", run_stop_task);
     timer_init(&cs->stop_timer, on_stop_timeout);
+    conn_pressure_init(cs);
     fit_limits(cs);
     add_stats(cs, o->stats_labels);
     *ret_server = cs;
@@ -244,6 +253,7 @@ void conn_server_free(struct conn_server *cs)
     }
     assert(list_is_empty(&cs->conns));
     timer_cancel(&cs->shard->timers, &cs->stop_timer);
+    conn_pressure_done(cs);
     list_remove(&cs->stop_task.link);
     for (size_t i = 0; i < CONN_SERVER_STATS; i++) {
         stats_remove(&cs->stats[i]);

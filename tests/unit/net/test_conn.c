@@ -803,6 +803,83 @@ Test(conn, idle_while_waiting)
     rig_done(&g);
 }
 
+static struct conn_limits crowd_limits(void)
+{
+    struct conn_limits limits = default_limits;
+    limits.conns_max = 64;
+    return limits;
+}
+
+/* Many peers announce frames and send little of them, until no memory is left. */
+static void fill_with_half_frames(struct rig *g, struct fake_peer **peers, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        peers[i] = dial(g);
+        fake_peer_send(peers[i], "\0\1\xf0\0b1", 6); /* 126976 bytes long. */
+        run(g);
+    }
+}
+
+/* In steps, so that the transport closes what is to be closed. */
+static void pass_time(struct rig *g, uint64_t us)
+{
+    const uint64_t step_us = 100 * 1000;
+    for (uint64_t passed_us = 0; passed_us < us; passed_us += step_us) {
+        advance(g, step_us);
+    }
+}
+
+/* A half frame holds its memory against nobody who waits for it. */
+Test(conn, half_frames_give_way_when_memory_is_short)
+{
+    struct rig g;
+    struct conn_limits limits = crowd_limits();
+    rig_init(&g, &limits);
+    struct fake_peer *peers[16];
+    fill_with_half_frames(&g, peers, 16);
+    struct fake_peer *p = dial(&g);
+    send_frame(&g, p, "b2", 100 << 10);
+    pass_time(&g, CONN_PATIENCE_US_DEFAULT / 2);
+    cr_assert(eq(sz, fake_peer_received(p).size, 0));
+    pass_time(&g, 2 * CONN_PATIENCE_US_DEFAULT);
+    cr_assert(eq(sz, fake_peer_received(p).size, 4 + (100 << 10)));
+    cr_assert(fake_peer_is_closed(peers[0]));
+    cr_assert(not(fake_peer_is_closed(p)));
+    rig_done(&g);
+}
+
+/* While there is memory for all, nobody is hurried. */
+Test(conn, half_frames_may_wait_while_there_is_memory)
+{
+    struct rig g;
+    struct conn_limits limits = crowd_limits();
+    rig_init(&g, &limits);
+    struct fake_peer *peers[2];
+    fill_with_half_frames(&g, peers, 2);
+    pass_time(&g, 4 * CONN_PATIENCE_US_DEFAULT);
+    cr_assert(not(fake_peer_is_closed(peers[0])));
+    cr_assert(not(fake_peer_is_closed(peers[1])));
+    rig_done(&g);
+}
+
+/* The same for answers that a peer does not take. */
+Test(conn, untaken_answers_give_way_when_memory_is_short)
+{
+    struct rig g;
+    struct conn_limits limits = crowd_limits();
+    rig_init(&g, &limits);
+    struct fake_peer *slow = dial(&g);
+    fake_peer_set_window(slow, 0);
+    send_frame(&g, slow, "b1", 120 << 10);
+    pass_time(&g, 2 * CONN_PATIENCE_US_DEFAULT);
+    cr_assert(not(fake_peer_is_closed(slow)));
+    struct fake_peer *peers[16];
+    fill_with_half_frames(&g, peers, 16);
+    pass_time(&g, CONN_PATIENCE_US_DEFAULT / 2);
+    cr_assert(fake_peer_is_closed(slow));
+    rig_done(&g);
+}
+
 /* Stop: what runs is answered, what waits is dropped, nothing is accepted. */
 Test(conn, stop_lets_answers_leave)
 {
