@@ -227,3 +227,46 @@ Test(buf, waiters_run_once_in_order_when_memory_came_back)
     cr_assert(eq(int, ws[2].runs_count, 1));
     buf_pool_free(p);
 }
+
+struct hoard {
+    struct buf_reclaimer reclaimer;
+    int told_count;
+};
+
+static void on_starving(struct buf_reclaimer *r)
+{
+    container_of(r, struct hoard, reclaimer)->told_count++;
+}
+
+/* A cache is told when a first one begins to wait, not for each that joins, and not once removed.
+ */
+Test(buf, caches_are_told_when_somebody_begins_to_wait)
+{
+    struct buf_pool *p = new_pool(0);
+    struct hoard hoard = {.reclaimer = {.on_starving = on_starving}};
+    buf_pool_add_reclaimer(p, &hoard.reclaimer);
+    int order_next = 0;
+    struct waiter ws[2];
+    for (size_t i = 0; i < 2; i++) {
+        ws[i] = (struct waiter){
+            .waiter = {.on_memory = on_memory}, .pool = p, .order_next = &order_next};
+    }
+    cr_assert(not(buf_pool_has_waiters(p)));
+    buf_pool_wait(p, &ws[0].waiter);
+    buf_pool_wait(p, &ws[1].waiter);
+    cr_assert(buf_pool_has_waiters(p));
+    cr_assert(eq(int, hoard.told_count, 1));
+
+    buf_unref(buf_alloc(p, 1, BUF_CLIENT));
+    cr_assert(eq(sz, buf_pool_run_waiters(p), 2));
+    cr_assert(not(buf_pool_has_waiters(p)));
+    buf_pool_wait(p, &ws[0].waiter);
+    cr_assert(eq(int, hoard.told_count, 2));
+    buf_pool_cancel_wait(p, &ws[0].waiter);
+
+    buf_pool_remove_reclaimer(&hoard.reclaimer);
+    buf_pool_wait(p, &ws[0].waiter);
+    cr_assert(eq(int, hoard.told_count, 2));
+    buf_pool_cancel_wait(p, &ws[0].waiter);
+    buf_pool_free(p);
+}
