@@ -15,7 +15,7 @@ struct query_walk {
     struct log_segment *seg; /* Where it starts. */
     struct segment_wait index_wait;
     uint64_t start_index; /* The entry that the index names. */
-    bool is_by_point;     /* Started at a point of the index. */
+    bool is_by_point;     /* Started at a point of an index file. */
 };
 
 static struct query_walk *query_walk_of(struct log_walk *w)
@@ -116,7 +116,7 @@ static void start_in_segment(struct query_walk *qw)
     const struct segment_point *p =
         segment_points_by_timestamp(&qw->seg->points, qw->query->timestamp);
     log_walk_seek_point(&qw->walk, qw->seg, p);
-    qw->is_by_point = p != NULL;
+    qw->is_by_point = p != NULL && qw->seg->is_index_loaded;
     qw->start_index = qw->walk.scan.index;
     log_walk_run(&qw->walk);
 }
@@ -130,9 +130,10 @@ static void on_index_ready(struct segment_wait *wait, enum err e)
 /* As in log_read.c. */
 static bool doubts_index(struct query_walk *qw)
 {
-    if (!qw->is_by_point || qw->walk.scan.index != qw->start_index || !log_index_doubt(qw->seg)) {
+    if (!qw->is_by_point || qw->walk.scan.index != qw->start_index) {
         return false;
     }
+    (void)log_index_doubt(qw->seg);
     qw->is_by_point = false;
     log_walk_seek_start(&qw->walk, qw->seg);
     log_walk_run(&qw->walk);

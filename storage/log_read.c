@@ -16,7 +16,7 @@ struct read_walk {
     struct log_segment *seg; /* Where it starts. */
     struct segment_wait index_wait;
     uint64_t start_index; /* The entry that the index names. */
-    bool is_by_point;     /* Started at a point of the index. */
+    bool is_by_point;     /* Started at a point of an index file. */
 };
 
 static struct read_walk *read_walk_of(struct log_walk *w)
@@ -146,7 +146,7 @@ static void start_in_segment(struct read_walk *rw)
     struct log_read *r = rw->read;
     const struct segment_point *p = segment_points_by_offset(&rw->seg->points, r->offset);
     log_walk_seek_point(&rw->walk, rw->seg, p);
-    rw->is_by_point = p != NULL;
+    rw->is_by_point = p != NULL && rw->seg->is_index_loaded;
     rw->start_index = rw->walk.scan.index;
     rw->walk.scan.skip_offset = r->offset;
     log_walk_run(&rw->walk);
@@ -162,9 +162,10 @@ static void on_index_ready(struct segment_wait *wait, enum err e)
  * the whole segment meets a bad entry, too, it is the log that is damaged. */
 static bool doubts_index(struct read_walk *rw)
 {
-    if (!rw->is_by_point || rw->walk.scan.index != rw->start_index || !log_index_doubt(rw->seg)) {
+    if (!rw->is_by_point || rw->walk.scan.index != rw->start_index) {
         return false;
     }
+    (void)log_index_doubt(rw->seg); /* Another read may have been there before. */
     log_walk_seek_start(&rw->walk, rw->seg);
     rw->is_by_point = false;
     rw->walk.scan.skip_offset = rw->read->offset;
