@@ -121,7 +121,7 @@ static void fill_settings(struct broker_run *run)
     settings->cluster.log.index_interval = w->index_interval;
     settings->cluster.controller_log = settings->cluster.log;
     settings->cluster.log_shared.cache_size_max = w->cache_size_max;
-    settings->cluster.log_shared.index_size_max = 64 << 10;
+    settings->cluster.log_shared.index_size_max = w->index_size_max;
     settings->cluster.log_shared.files_max = 8;
     settings->cluster.on_fatal = on_fatal;
     settings->cluster.fatal_context = run;
@@ -307,7 +307,7 @@ static bool live_inner(struct broker_run *run, enum life_end end)
 static void crash(struct broker_run *run)
 {
     struct sim *sim = run->sim;
-    struct disk_sim_crash how = disk_sim_crash_draw(&sim->rand);
+    struct disk_sim_crash how = sim_draw_crash(sim);
     if (machine_io_stats(&run->machine).failed > 0) {
         how.is_power_loss = true; /* What a failed sync abandoned must not seem to be there. */
     }

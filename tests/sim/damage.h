@@ -4,5 +4,6 @@
 
 #include "tests/sim/sim.h"
 
-/* Perhaps spoils an index file: a bit, a sector of noise, or the bytes of another index file. */
+/* Perhaps spoils an index file: a bit, a sector of noise, a point that lies, or the bytes of
+ * another index file. */
 void damage_index_file(struct sim *sim);

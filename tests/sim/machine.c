@@ -278,7 +278,7 @@ void machine_stop(struct machine *m)
     say_files(sim);
     if (machine_io_stats(m).failed > 0) {
         /* What a failed sync abandoned must not seem to be there: no later sync would cover it. */
-        struct disk_sim_crash how = disk_sim_crash_draw(&sim->rand);
+        struct disk_sim_crash how = sim_draw_crash(sim);
         how.is_power_loss = true;
         disk_sim_crash(sim->disk, &sim->rand, &how);
     }

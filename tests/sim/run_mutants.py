@@ -158,7 +158,7 @@ def check_unmutated(mutants, good, options):
     """The seeds that are known to catch mutants, without any."""
     bad = False
     for mode, first in sorted({(m.fields["mode"], m.fields["first seed"]) for m in mutants}):
-        runs = max(m.fields.get("seeds needed", 1) for m in mutants
+        runs = max(max(m.fields.get("seeds needed", 1), 1) for m in mutants
                    if (m.fields["mode"], m.fields["first seed"]) == (mode, first))
         found = run_sim(good, mode, first, runs, options, 600)
         if found:

@@ -121,6 +121,9 @@ void sim_draw_swarm(struct sim *sim)
     w->reorder_one_in = (uint32_t)PICK(sim, 0, 4);
     w->cut_connection_one_in = (uint32_t)PICK(sim, 0, 50, 300);
     w->store_area_blocks = (uint32_t)PICK(sim, 0, 2, 4, 16);
+    w->mangle_percent = (uint32_t)PICK(sim, 0, 0, 80);
+    w->crash_soon_percent = (uint32_t)PICK(sim, 0, 0, 50);
+    w->index_size_max = (uint32_t)PICK(sim, 0, 1 << 10, 64 << 10);
 }
 
 void sim_print_swarm(const struct sim *sim, FILE *out)
@@ -155,7 +158,8 @@ void sim_print_swarm(const struct sim *sim, FILE *out)
                   " capacity_size=%" PRIu64
                   " sync_fail_one_in=%u write_fail_one_in=%u short_one_in=%u slow_one_in=%u"
                   " sync_us_max=%u transfer_us_max=%u pause_us_max=%" PRIu64
-                  " cut_connection_one_in=%u\n",
+                  " cut_connection_one_in=%u mangle_percent=%u crash_soon_percent=%u"
+                  " index_size_max=%u\n",
                   w->cut_weight,
                   w->delete_weight,
                   w->rot_percent,
@@ -168,7 +172,10 @@ void sim_print_swarm(const struct sim *sim, FILE *out)
                   w->sync_us_max,
                   w->transfer_us_max,
                   w->pause_us_max,
-                  w->cut_connection_one_in);
+                  w->cut_connection_one_in,
+                  w->mangle_percent,
+                  w->crash_soon_percent,
+                  w->index_size_max);
 }
 
 void sim_mark(struct sim *sim, const char *name)
@@ -207,6 +214,28 @@ void sim_fail(struct sim *sim, const char *format, ...)
     va_end(args);
     (void)fflush(NULL);
     _exit(1);
+}
+
+struct disk_sim_crash sim_draw_crash(struct sim *sim)
+{
+    struct disk_sim_crash how = disk_sim_crash_draw(&sim->rand);
+    if (sim->swarm.mangle_percent > 0) {
+        how.is_power_loss = true;
+        how.keep_sector /= 2; /* Or nothing would be left to be mangled. */
+        how.mangle_sector = sim->swarm.mangle_percent;
+    }
+    return how;
+}
+
+void sim_crash_soon(struct sim *sim)
+{
+    if (sim->crash_at_step == UINT64_MAX || !sim_chance(sim, sim->swarm.crash_soon_percent)) {
+        return;
+    }
+    uint64_t at_step = sim->steps + sim_log_between(sim, 1, 100);
+    if (at_step < sim->crash_at_step) {
+        sim->crash_at_step = at_step;
+    }
 }
 
 bool sim_step(struct sim *sim)

@@ -51,10 +51,13 @@ struct sim_swarm {
     uint32_t large_one_in; /* A batch much larger than the others; 0 = never. */
     uint32_t cut_weight;
     uint32_t delete_weight;
-    uint32_t rot_percent;       /* Chance that a quiet log is damaged on the disk, once. */
-    uint32_t index_rot_percent; /* Chance that an index file is spoiled between two lives. */
-    uint64_t capacity_size;     /* Of the disk at times; 0 = never full. */
-    uint32_t sync_fail_one_in;  /* 0 = never, as those below. */
+    uint32_t rot_percent;        /* Chance that a quiet log is damaged on the disk, once. */
+    uint32_t mangle_percent;     /* Of what a power loss takes; 0 = drawn at each crash. */
+    uint32_t crash_soon_percent; /* Chance of a crash where leftovers could look valid. */
+    uint32_t index_size_max;     /* Of points in memory, per shard. */
+    uint32_t index_rot_percent;  /* Chance that an index file is spoiled between two lives. */
+    uint64_t capacity_size;      /* Of the disk at times; 0 = never full. */
+    uint32_t sync_fail_one_in;   /* 0 = never, as those below. */
     uint32_t write_fail_one_in;
     uint32_t short_one_in;
     uint32_t slow_one_in;
@@ -116,6 +119,11 @@ void sim_mark(struct sim *sim, const char *name);
             sim_fail((sim), __VA_ARGS__); \
         }                                 \
     } while (0)
+
+/* How the crash that is due treats the disk. */
+struct disk_sim_crash sim_draw_crash(struct sim *sim);
+/* Here a crash would be interesting: if this life is to crash at all, it perhaps comes soon. */
+void sim_crash_soon(struct sim *sim);
 
 /* Counts one step; true if the crash is due now. */
 bool sim_step(struct sim *sim);

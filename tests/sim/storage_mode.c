@@ -91,7 +91,7 @@ static void on_store_opened(void *context, enum err e, struct store *st)
     }
     struct log_shared_options options = LOG_SHARED_OPTIONS_DEFAULT;
     options.cache_size_max = run->sim->swarm.cache_size_max;
-    options.index_size_max = 64 << 10;
+    options.index_size_max = run->sim->swarm.index_size_max;
     options.files_max = 4;
     env->store = st;
     env->is_open = true;
@@ -274,7 +274,7 @@ static bool close_all(struct storage_run *run)
 static void crash(struct storage_run *run)
 {
     struct sim *sim = run->sim;
-    struct disk_sim_crash how = disk_sim_crash_draw(&sim->rand);
+    struct disk_sim_crash how = sim_draw_crash(sim);
     if (machine_io_stats(&run->machine).failed > 0) {
         how.is_power_loss = true; /* What a failed sync abandoned must not seem to be there. */
     }

@@ -56,6 +56,7 @@ struct part {
     struct producer_state *producers;
     uint64_t cuts_count;
     struct log_cut cut;
+    bool has_leftovers;   /* Of a cut, or a deleted log, where the next entry goes. */
     uint32_t reads_count; /* In flight. */
 };
 

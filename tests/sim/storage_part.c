@@ -28,6 +28,7 @@ void part_renew(struct part *p)
     p->vote_durable = 0;
     p->term = 0;
     p->batches_count = 0;
+    p->has_leftovers = true;
     p->state = PART_NONE;
     p->log = NULL;
 }
@@ -383,6 +384,10 @@ bool part_append(struct part *p)
               m->last_index);
     model_log_append(m, &e);
     part_producers_take(p, &e, index);
+    if (p->has_leftovers) {
+        p->has_leftovers = false;
+        sim_crash_soon(sim);
+    }
     sim_trace(sim, "append", p->number, index);
     return true;
 }
@@ -572,6 +577,7 @@ static void on_cut(struct log_cut *c)
               log_last_index(p->log),
               m->last_index);
     part_producers_roll_back(p);
+    p->has_leftovers = true;
     sim_trace(sim, "cut", p->number, m->last_index);
     sim_say(sim, "%s: cut to %" PRIu64, p->name, m->last_index);
     run_settle(p->run);
