@@ -35,6 +35,7 @@ static const struct cli_option start_options[] = {
     {.name = "rack", .kind = CLI_TEXT, .value = "NAME", .help = "where the node stands"},
     {.name = "cores", .kind = CLI_TEXT, .value = "LIST", .help = "CPUs to run on: 0-3,6 (default: all)"},
     {.name = "memory", .kind = CLI_TEXT, .value = "SIZE", .help = "memory for buffers: 512MiB"},
+    {.name = "options", .help = "all options that --config and --set take, as Markdown"},
     {0},
 };
 

@@ -544,10 +544,15 @@ static enum err next_buffered(struct client_consumer *s, struct client_record *r
     for (;;) {
         if (s->has_batch) {
             enum err e = next_of_batch(s, ret_record);
+            /* Left with its last record, not with the look behind it: so that the end is known
+             * when it is reached. */
+            if (e == ERR_EOF ||
+                (s->cursor.records_left == 0 && rbuf_left(&s->cursor.records) == 0)) {
+                leave_batch(s);
+            }
             if (e != ERR_EOF) {
                 return e;
             }
-            leave_batch(s);
         }
         size_t tried = 0;
         while (tried < s->positions_count && s->positions[s->current].fetched.size == 0) {

@@ -1,0 +1,423 @@
+#!/usr/bin/env python3
+"""Every subcommand against a real node, and against kcat both ways; error texts and exit codes."""
+import base64
+import http.server
+import json
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import threading
+import time
+
+from support.check import equal, expect, run_all
+from support.node import Node, binary, fresh_dir
+from support.wire import Connection, batches
+
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+LINES = [f"line {i} {'x' * (i % 300)}" for i in range(3000)]
+
+
+class Done:
+    def __init__(self, done):
+        self.code, self.out, self.err = done.returncode, done.stdout, done.stderr
+
+    def ok(self):
+        expect(self.code == 0 and self.err == "", f"exit {self.code}: {self.err}")
+        return self
+
+    def lines(self):
+        return self.ok().out.splitlines()
+
+    def json(self):
+        return json.loads(self.ok().out)
+
+    def json_lines(self):
+        return [json.loads(line) for line in self.lines()]
+
+    def fails(self, code, text):
+        """One line on stderr that says it."""
+        equal(self.code, code, f"exit code ({self.err})")
+        equal(self.err.count("\n"), 1, f"lines on stderr ({self.err})")
+        expect(self.err.startswith("coreflume: ") and text in self.err, f"{text!r} is not in {self.err!r}")
+        return self
+
+
+def run(*arguments, text_in="", brokers=None, seconds=60, **popen):
+    environment = {k: v for k, v in os.environ.items() if k != "COREFLUME_BROKERS"}
+    if brokers:
+        environment["COREFLUME_BROKERS"] = brokers
+    return Done(subprocess.run([binary(), *map(str, arguments)], input=text_in, capture_output=True, text=True,
+                               timeout=seconds, env=environment, **popen))
+
+
+def cli(node, *arguments, **options):
+    return run(*arguments, brokers=node.kafka, **options)
+
+
+def kcat(node, *options, lines=None):
+    done = subprocess.run(["kcat", "-b", node.kafka, *options], capture_output=True, text=True, timeout=60,
+                          input=None if lines is None else "\n".join(lines) + "\n")
+    expect(done.returncode == 0, f"kcat {options}: exit {done.returncode}: {done.stderr[-500:]}")
+    return done.stdout.splitlines()
+
+
+# ---- topics ----
+
+def test_topics_from_nothing_to_nothing():
+    with Node(fresh_dir("cli_topics") / "data") as node:
+        equal(cli(node, "topic", "list", "--json").json(), {"topics": []}, "empty")
+        expect("coreflume topic create" in cli(node, "topic", "list").ok().out, "what to do first")
+        equal(cli(node, "topic", "create", "a", "b", "-p", 3, "-c", "retention.ms=60000").lines(),
+              ["created a", "created b"], "create")
+        listed = cli(node, "topic", "list", "--json").json()["topics"]
+        equal([(t["name"], t["partitions"], t["replication_factor"], t["internal"]) for t in listed],
+              [("a", 3, 1, False), ("b", 3, 1, False)], "list")
+        equal([sorted(t) for t in listed],
+              [sorted(["name", "id", "partitions", "replication_factor", "internal"])] * 2, "fields")
+        expect(re.search(r"^a +3 +1", cli(node, "topic", "list").ok().out, re.M), "table")
+        equal(cli(node, "topic", "delete", "a").lines(), ["deleted a"], "delete")
+        equal([t["name"] for t in cli(node, "topic", "list", "--json").json()["topics"]], ["b"], "after delete")
+
+
+def test_create_returns_when_the_topic_is_ready():
+    """As perf/bench.py uses it: at once after create every partition takes records."""
+    with Node(fresh_dir("cli_ready") / "data") as node:
+        for i in range(5):
+            run("topic", "create", f"t{i}", "-p", "16", "-b", node.kafka).ok()
+            for partition in (0, 7, 15):
+                cli(node, "produce", f"t{i}", "-p", partition, text_in="x\n").ok()
+
+
+def test_describe():
+    with Node(fresh_dir("cli_describe") / "data", "--node-id", "7") as node:
+        cli(node, "topic", "create", "d", "-p", 2).ok()
+        cli(node, "produce", "d", "-p", 1, text_in="a\nb\n").ok()
+        d = cli(node, "topic", "describe", "d", "--json").json()
+        equal(d["name"], "d", "name")
+        equal([(p["partition"], p["leader"], p["replicas"], p["isr"], p["start"], p["end"]) for p in d["partitions"]],
+              [(0, 7, [7], [7], 0, 0), (1, 7, [7], [7], 0, 2)], "partitions")
+        text = cli(node, "topic", "describe", "d").ok().out
+        expect(re.search(r"^1 +7 +\d+ +7 +7 +0 +2$", text, re.M), text)
+
+
+def test_each_topic_has_its_own_result():
+    with Node(fresh_dir("cli_results") / "data") as node:
+        cli(node, "topic", "create", "there").ok()
+        done = cli(node, "topic", "create", "there", "new", "bad name", "--json")
+        equal(done.code, 1, "exit code")
+        results = {t["name"]: t for t in json.loads(done.out)["topics"]}
+        equal({name: t["created"] for name, t in results.items()},
+              {"there": False, "new": True, "bad name": False}, "created")
+        expect("already exists" in results["there"]["error"], results["there"])
+        equal(results["new"]["error"], None, "no error")
+        cli(node, "topic", "create", "r2", "-r", "2").fails(1, "r2: ")
+        cli(node, "topic", "create", "c", "-c", "retention.mss=1").fails(1, "retention.mss")
+        cli(node, "topic", "delete", "nope").fails(1, "nope: ")
+
+
+# ---- records ----
+
+def test_produce_and_consume():
+    with Node(fresh_dir("cli_records") / "data") as node:
+        cli(node, "topic", "create", "r").ok()
+        equal(cli(node, "produce", "r", text_in="one\n\nthree").lines(), ["produced 3 records to r"], "produce")
+        equal(cli(node, "consume", "r", "-e").lines(), ["one", "", "three"], "consume")
+        equal(cli(node, "consume", "r", "-n", 2).lines(), ["one", ""], "-n")
+        equal(cli(node, "consume", "r", "-e", "-o", "end").lines(), [], "from the end")
+        equal(cli(node, "consume", "r", "-e", "-o", 2).lines(), ["three"], "from an offset")
+        equal(cli(node, "consume", "r", "-e", "-o", "-1").lines(), ["three"], "the last one")
+        equal(cli(node, "consume", "r", "-e", "-o", "-99").lines(), ["one", "", "three"], "more than there are")
+        equal(cli(node, "consume", "r", "-e", "-o", "@-1h").lines(), ["one", "", "three"], "by time")
+        equal(cli(node, "consume", "r", "-e", "-o", "@9999999999999").lines(), [], "a time to come")
+        equal(cli(node, "produce", "r", "--json", text_in="").json(),
+              {"topic": "r", "produced": 0, "failed": 0}, "nothing")
+
+
+def test_keys_headers_and_formats():
+    with Node(fresh_dir("cli_format") / "data") as node:
+        cli(node, "topic", "create", "f", "-p", 4).ok()
+        cli(node, "produce", "f", "-k", "key", "-H", "h=1", "-H", "empty=", "-H", "null", text_in="v\n").ok()
+        [line] = cli(node, "consume", "f", "-e", "-f", "%t %p %o %k %v %K %S %h %%\\x41\\n").lines()
+        expect(re.fullmatch(r"f \d 0 key v 3 1 h=1,empty=,null= %A", line), line)
+        [record] = cli(node, "consume", "f", "-e", "--json").json_lines()
+        equal(record["headers"], [{"key": "h", "value": "1"}, {"key": "empty", "value": ""},
+                                  {"key": "null", "value": None}], "headers")
+        equal((record["topic"], record["key"], record["value"], record["offset"]), ("f", "key", "v", 0), "record")
+        expect(abs(record["timestamp"] / 1000 - time.time()) < 60, record)
+        cli(node, "produce", "f", "-K", ": ", "-p", 2, text_in="a: 1\nb: 2: 3\nc\n").ok()
+        equal(cli(node, "consume", "f", "-e", "-p", 2, "-f", "%k=%v\\n").lines(), ["a=1", "b=2: 3", "=c"], "-K")
+
+
+def test_bytes_that_are_not_text():
+    with Node(fresh_dir("cli_bytes") / "data") as node:
+        cli(node, "topic", "create", "b").ok()
+        value = bytes(range(256)).replace(b"\n", b"")
+        subprocess.run([binary(), "produce", "b", "-b", node.kafka], input=value, check=True, capture_output=True)
+        out = subprocess.run([binary(), "consume", "b", "-e", "-b", node.kafka], check=True, capture_output=True).stdout
+        equal(out, value + b"\n", "bytes")
+        [record] = cli(node, "consume", "b", "-e", "--json").json_lines()
+        equal(base64.b64decode(record["value_base64"]), value, "base64")
+        expect("value" not in record, record)
+
+
+def test_keys_meet_in_the_partitions_of_other_clients():
+    with Node(fresh_dir("cli_keys") / "data") as node:
+        cli(node, "topic", "create", "k", "-p", 7).ok()
+        pairs = [f"key{i}:{i}" for i in range(200)]
+        cli(node, "produce", "k", "-K", ":", text_in="\n".join(pairs)).ok()
+        kcat(node, "-P", "-t", "k", "-K:", "-X", "topic.partitioner=murmur2_random", lines=pairs)
+        partitions = {}
+        for line in cli(node, "consume", "k", "-e", "-f", "%p %k\\n").lines():
+            partition, key = line.split()
+            partitions.setdefault(key, []).append(partition)
+        expect(all(len(p) == 2 and len(set(p)) == 1 for p in partitions.values()), partitions)
+        expect(len({p[0] for p in partitions.values()}) == 7, "all partitions are used")
+
+
+def test_every_codec_there_and_back():
+    with Node(fresh_dir("cli_codecs") / "data") as node:
+        for codec, number in CODECS.items():
+            for idempotent in ([], ["--idempotent"]):
+                topic = f"{codec}{len(idempotent)}"
+                cli(node, "topic", "create", topic).ok()
+                cli(node, "produce", topic, "-z", codec, *idempotent, text_in="\n".join(LINES)).ok()
+                equal(kcat(node, "-C", "-t", topic, "-o", "beginning", "-e", "-q"), LINES, f"kcat reads {topic}")
+                equal(cli(node, "consume", topic, "-e").lines(), LINES, f"we read {topic}")
+                with Connection(node.kafka) as c:
+                    stored = batches(c.fetch(topic, 0, 0)[2])
+                equal({attributes & 7 for _, attributes, *_ in stored}, {number}, f"{topic}: codec")
+            topic = f"{codec}-kcat"
+            kcat(node, "-P", "-t", topic, "-z", codec, lines=LINES)
+            equal(cli(node, "consume", topic, "-e").lines(), LINES, f"we read kcat's {codec}")
+
+
+def test_acks_and_many_partitions():
+    with Node(fresh_dir("cli_acks") / "data") as node:
+        for acks in ("all", "-1", "1", "0"):
+            topic = f"acks{acks}"
+            cli(node, "topic", "create", topic, "-p", 8).ok()
+            cli(node, "produce", topic, "--acks", acks, text_in="\n".join(LINES)).ok()
+            deadline = time.monotonic() + 10
+            got = []
+            while len(got) < len(LINES) and time.monotonic() < deadline:
+                got = cli(node, "consume", topic, "-e").lines()
+            equal(sorted(got), sorted(LINES), topic)
+
+
+def test_large_records():
+    with Node(fresh_dir("cli_large") / "data") as node:
+        cli(node, "topic", "create", "l").ok()
+        lines = [str(i) * 900000 for i in range(6)]
+        cli(node, "produce", "l", text_in="\n".join(lines)).ok()
+        equal(cli(node, "consume", "l", "-e").lines(), lines, "large")
+        cli(node, "produce", "l", text_in="x" * 2000000).fails(1, "max.message.bytes")
+
+
+def test_consume_waits_and_prints_at_once():
+    with Node(fresh_dir("cli_follow") / "data") as node:
+        cli(node, "topic", "create", "w", "-p", 3).ok()
+        consumer = subprocess.Popen([binary(), "consume", "w", "-b", node.kafka, "-o", "end", "-n", "2"],
+                                    stdout=subprocess.PIPE, text=True)
+        producer = subprocess.Popen([binary(), "produce", "w", "-b", node.kafka], stdin=subprocess.PIPE,
+                                    stdout=subprocess.PIPE, text=True)
+        try:
+            time.sleep(1)
+            for word in ("first", "second"):
+                producer.stdin.write(word + "\n")
+                producer.stdin.flush()
+                equal(consumer.stdout.readline(), word + "\n", "while the producer's input is open")
+            equal(consumer.wait(timeout=10), 0, "exit code")
+            producer.stdin.close()
+            equal(producer.stdout.read(), "produced 2 records to w\n", "the producer's last word")
+            equal(producer.wait(timeout=10), 0, "exit code")
+        finally:
+            consumer.kill()
+            producer.kill()
+            consumer.wait()
+            producer.wait()
+
+
+def test_idempotent_over_a_restart():
+    """The broker dies and comes back under a producer: nothing lost, nothing twice, order kept."""
+    directory = fresh_dir("cli_restart")
+    with Node(directory / "data") as node:
+        cli(node, "topic", "create", "i").ok()
+        port = node.kafka
+        producer = subprocess.Popen([binary(), "produce", "i", "-b", node.kafka, "--idempotent"],
+                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        lines = [f"{i}" for i in range(60)]
+        try:
+            for line in lines[:30]:
+                producer.stdin.write(line + "\n")
+                producer.stdin.flush()
+                time.sleep(0.005)
+            node.kill()
+            producer.stdin.write("\n".join(lines[30:45]) + "\n")
+            producer.stdin.flush()
+            with Node(directory / "data", kafka=port) as again:
+                producer.stdin.write("\n".join(lines[45:]) + "\n")
+                out, err = producer.communicate(timeout=60)
+                equal((producer.returncode, err), (0, ""), "the producer")
+                equal(out, "produced 60 records to i\n", "the producer's count")
+                equal(cli(again, "consume", "i", "-e").lines(), lines, "the log")
+        finally:
+            producer.kill()
+            producer.wait()
+
+
+# ---- log dump ----
+
+def test_log_dump():
+    directory = fresh_dir("cli_dump")
+    with Node(directory / "data") as node:
+        cli(node, "topic", "create", "d").ok()
+        cli(node, "produce", "d", "-k", "k", "-z", "zstd", "--idempotent", text_in="a\nb\n").ok()
+        cli(node, "produce", "d", text_in="c\n").ok()
+        [segment] = (directory / "data" / "logs" / "d-0").glob("*.log")
+        items = run("log", "dump", segment, "--json", "--records").json_lines()
+        equal(items[0]["kind"], "segment", "first")
+        equal(items[-1]["kind"], "end", "last")
+        data = [i["entry"] for i in items if i["kind"] == "entry" and i["entry"]["type"] == "data"]
+        equal([(e["batch"]["base_offset"], e["batch"]["last_offset"], e["batch"]["codec"]) for e in data],
+              [(0, 1, "zstd"), (2, 2, "none")], "batches")
+        equal([[(r["key"], r["value"]) for r in e["batch"]["records"]] for e in data],
+              [[("k", "a"), ("k", "b")], [(None, "c")]], "records")
+        equal([i for i in items if "fault" in i], [], "faults")
+        text = run("log", "dump", segment).ok().out
+        expect("offsets=0-1 records=2 codec=zstd" in text, text)
+        node.kill()
+        damaged = directory / "damaged.log"
+        damage = bytearray(segment.read_bytes())
+        at = damage.index(b"\x00\x00\x00\x02\x01c") if b"\x00\x00\x00\x02\x01c" in damage else damage.rindex(b"c")
+        damage[at] ^= 1
+        damaged.write_bytes(damage)
+        items = [json.loads(line) for line in run("log", "dump", damaged, "--json").ok().out.splitlines()]
+        expect([i for i in items if "fault" in i], "a changed byte is not seen")
+    run("log", "dump", directory / "nope.log").fails(1, "no such file")
+    run("log", "dump", pathlib.Path(__file__)).fails(1, "not a segment file")
+
+
+# ---- the machine, the binary, help ----
+
+def test_check():
+    done = run("check", "--json", "--data-dir", fresh_dir("cli_check"))
+    result = json.loads(done.out)
+    equal(done.code, 0 if result["ok"] else 1, "exit code")
+    checks = {c["name"]: c for c in result["checks"]}
+    for name in ("kernel", "io_uring", "locked memory", "open files", "direct I/O", "shared flush", "free space"):
+        expect(checks[name]["status"] in ("PASS", "WARN", "FAIL"), name)
+    expect(all((c["advice"] is None) == (c["status"] == "PASS") for c in result["checks"]), "advice for each trouble")
+    expect("PASS" in run("check", "--data-dir", fresh_dir("cli_check")).out, "table")
+    done = run("check", "--json", "--data-dir", "/dev/shm/coreflume")
+    equal(done.code, 1, "a file system without direct I/O")
+    equal({c["name"]: c["status"] for c in json.loads(done.out)["checks"]}["direct I/O"], "FAIL", "tmpfs")
+
+
+def test_version():
+    lines = run("version").lines()
+    expect(re.fullmatch(r"coreflume \d+\.\d+\.\d+", lines[0]), lines[0])
+    equal([line.split()[0] for line in lines[1:]], ["commit", "build", "libraries"], "lines")
+    version = run("version", "--json").json()
+    equal(sorted(version), sorted(["version", "commit", "build", "compiler", "machine", "libraries"]), "fields")
+    expect("zstd" in version["libraries"], version)
+
+
+def test_help():
+    text = run("help").ok().out
+    for command in ("start", "topic create", "topic list", "topic describe", "topic delete", "produce", "consume",
+                    "log dump", "check", "version"):
+        expect(f"  {command} " in text, f"{command} is not in help")
+        own = run(*command.split(), "--help").ok().out
+        expect(f"usage: coreflume {command}" in own, own)
+    equal(run("--help").ok().out, text, "--help")
+    equal(run("help", "topic").ok().out, run("topic", "--help").ok().out, "of a group")
+
+
+def test_help_knows_what_start_takes():
+    own = set(re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", run("help", "start").ok().out, re.M))
+    broker = subprocess.run([binary(), "start", "--help"], capture_output=True, text=True, timeout=10)
+    equal(own, set(re.findall(r"^ +(--[a-z-]+)", broker.stdout + broker.stderr, re.M)), "options of start")
+
+
+# ---- wrong use and trouble: one line that says what to do ----
+
+def test_wrong_use():
+    run().fails(2, "a command is missing: see 'coreflume help'")
+    run("topc", "list").fails(2, "unknown command 'topc', did you mean 'coreflume topic'?")
+    run("topic", "lst").fails(2, "did you mean 'coreflume topic list'?")
+    run("topic", "create").fails(2, "'topic create' needs NAME...")
+    run("topic", "create", "x", "--partition", "3").fails(2, "did you mean '--partitions'?")
+    run("topic", "create", "x", "-p", "many").fails(2, "'many' is not a number from 1 to")
+    run("topic", "create", "x", "-c", "nonsense").fails(2, "'nonsense' is not NAME=VALUE")
+    run("produce", "x", "-z", "lzma").fails(2, "'lzma' is none of none|gzip|snappy|lz4|zstd")
+    run("produce", "x", "--acks", "1", "--idempotent").fails(2, "--idempotent needs --acks all")
+    run("consume", "x", "-o", "latest").fails(2, "'latest' is none of start, end, N, -N, @TIME")
+    run("consume", "x", "-f", "%q").fails(2, "'%q' means nothing")
+    run("topic", "list", "-b", "host:port").fails(2, "'host:port' is not the address of a broker")
+
+
+def test_no_broker():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{s.getsockname()[1]}"
+    for command in (["topic", "list"], ["produce", "t"], ["consume", "t"], ["topic", "create", "t"]):
+        run(*command, "-b", address).fails(
+            1, f"cannot reach {address} (connection refused): is the broker running? start one with: coreflume start")
+    run("topic", "list", "-b", "no.such.host.invalid:1").fails(1, "cannot reach no.such.host.invalid:1 (")
+    with Node(fresh_dir("cli_second") / "data") as node:
+        run("topic", "list", "-b", f"{address},{node.kafka}").ok()
+
+
+def test_strangers():
+    with Node(fresh_dir("cli_strangers") / "data") as node:
+        run("topic", "list", "-b", node.admin).fails(1, "is an HTTP server, not a Kafka listener")
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        def hang_up():
+            for _ in range(2):
+                s.accept()[0].close()
+        threading.Thread(target=hang_up, daemon=True).start()
+        run("topic", "list", "-b", f"127.0.0.1:{s.getsockname()[1]}").fails(1, "is it a Kafka listener")
+
+
+def test_wrong_advertised_address():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        wrong = f"127.0.0.1:{s.getsockname()[1]}"
+    with Node(fresh_dir("cli_advertised") / "data", "--advertise", wrong) as node:
+        cli(node, "topic", "create", "a").ok()
+        done = cli(node, "produce", "a", "--timeout", "1", text_in="x\n")
+        equal(done.code, 1, "exit code")
+        expect(f"cannot reach {wrong}" in done.err and "advertised.listeners" in done.err, done.err)
+
+
+def test_unknown_topics_partitions_offsets():
+    with Node(fresh_dir("cli_unknown") / "data") as node:
+        cli(node, "topic", "create", "orders").ok()
+        cli(node, "produce", "orders", text_in="x\n").ok()
+        for command in ("produce", "consume"):
+            cli(node, command, "ordres").fails(1, "topic 'ordres' does not exist: did you mean 'orders'?")
+            cli(node, command, "quite-else").fails(1, "make it with: coreflume topic create quite-else")
+        equal([t["name"] for t in cli(node, "topic", "list", "--json").json()["topics"]], ["orders"],
+              "asking creates nothing")
+        cli(node, "topic", "describe", "nope").fails(1, "topic 'nope' does not exist")
+        cli(node, "consume", "orders", "-p", 5).fails(1, "topic 'orders' has no partition 5, only 0 to 0")
+        cli(node, "produce", "orders", "-p", 5, text_in="x").fails(1, "has no partition 5, only 0 to 0")
+        cli(node, "consume", "orders", "-o", 9).fails(1, "offset 9 is not in orders[0], which holds 0 to 1")
+
+
+def test_output_that_cannot_be_written():
+    with Node(fresh_dir("cli_full") / "data") as node:
+        cli(node, "topic", "create", "o").ok()
+        cli(node, "produce", "o", text_in="\n".join(LINES)).ok()
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([binary(), "consume", "o", "-e", "-b", node.kafka], stdout=full,
+                                  stderr=subprocess.PIPE, text=True, timeout=30)
+        equal(done.returncode, 1, "exit code")
+        expect("cannot write the output (No space left on device)" in done.stderr, done.stderr)
+
+
+run_all(globals())
