@@ -52,6 +52,9 @@ struct partition_offsets {
     int64_t last_stable_offset;
     int64_t log_end_offset;
     int32_t leader_epoch;
+    /* Damage hides where the log ends: records were acknowledged beyond log_end_offset, and no
+     * offset above may be called out of range. */
+    bool is_end_unknown;
 };
 
 struct partition_op {

@@ -214,11 +214,16 @@ static void on_stores_opened(void *context, enum err error, uint32_t failed_coun
 {
     struct cluster_life *life = context;
     if (failed_count > 0) {
-        (void)snprintf(life->why,
-                       sizeof(life->why),
-                       "cannot open the shard stores in %s (%s): see the log lines above",
-                       life->set->settings->data_dirs[0],
-                       err_name(error));
+        (void)snprintf(
+            life->why,
+            sizeof(life->why),
+            "cannot open the shard stores in %s (%s): %s",
+            life->set->settings->data_dirs[0],
+            err_name(error),
+            error == ERR_CORRUPT
+                ? "one is damaged (the log says where); restore the data directory from a "
+                  "replica or a backup"
+                : "see the log lines above");
         start_failed(life, error);
         return;
     }

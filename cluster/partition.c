@@ -71,6 +71,7 @@ void partition_offsets(const struct partition *p, struct partition_offsets *ret_
         .last_stable_offset = is_known ? p->high_watermark : -1, /* No transactions are open. */
         .log_end_offset = is_known ? log_next_offset(p->log) : -1,
         .leader_epoch = partition_leader_epoch(p),
+        .is_end_unknown = is_known && log_is_end_unknown(p->log),
     };
 }
 

@@ -3,9 +3,13 @@
 #include "core/assert.h"
 
 /* Kafka's rule (PROTOCOL 12): below the log start or above its end is an error; between high
- * watermark and end there is just nothing yet. */
+ * watermark and end there is just nothing yet. Where damage hides the end, a reader behind it is
+ * told of the damage: "out of range" would let it start over, an empty answer wait for ever. */
 static enum err check_range(const struct partition *p, int64_t offset)
 {
+    if (log_is_end_unknown(p->log) && offset >= log_next_offset(p->log)) {
+        return ERR_CORRUPT;
+    }
     if (offset < log_start_offset(p->log) || offset > log_next_offset(p->log)) {
         return ERR_OUT_OF_RANGE;
     }
@@ -68,6 +72,17 @@ void partition_wait(struct partition *p, struct partition_op *op)
     list_push_back(&p->waits, &op->link);
 }
 
+/* "There is none" cannot be said where damage hides the end, nor which timestamp is the largest. */
+static void finish_find_time(struct partition *p, struct partition_op *op, enum err e)
+{
+    const bool is_largest_wanted = op->in.find_time.timestamp == PARTITION_TIMESTAMP_MAX;
+    if (e == ERR_OK && log_is_end_unknown(p->log) &&
+        (is_largest_wanted || op->out.find_time.offset < 0)) {
+        e = ERR_CORRUPT;
+    }
+    partition_finish(p, op, e);
+}
+
 static void on_time_found(struct log_time_query *q)
 {
     struct partition_op *op = container_of(q, struct partition_op, work.query);
@@ -77,7 +92,7 @@ static void on_time_found(struct log_time_query *q)
         op->out.find_time.timestamp = q->ret_timestamp;
         op->out.find_time.leader_epoch = (int32_t)q->ret_term;
     }
-    partition_finish(p, op, q->result);
+    finish_find_time(p, op, q->result);
     partition_read_ended(p);
 }
 
@@ -88,7 +103,7 @@ void partition_find_time_run(struct partition *p, struct partition_op *op)
     op->out.find_time.timestamp = -1;
     op->out.find_time.leader_epoch = -1;
     if (p->high_watermark == log_start_offset(p->log)) {
-        partition_finish(p, op, ERR_OK); /* Empty. */
+        finish_find_time(p, op, ERR_OK); /* Empty. */
         return;
     }
     op->work.query = (struct log_time_query){

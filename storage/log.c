@@ -404,6 +404,11 @@ bool log_is_failed(const struct log *l)
     return l->is_failed;
 }
 
+bool log_is_end_unknown(const struct log *l)
+{
+    return l->is_end_unknown;
+}
+
 size_t log_damage(const struct log *l, struct log_damage *ret_ranges, size_t count_max)
 {
     size_t count = l->damages_count < count_max ? l->damages_count : count_max;

@@ -104,6 +104,9 @@ int64_t log_next_offset(const struct log *l);
 int64_t log_flushed_offset(const struct log *l); /* next_offset of the flushed index */
 uint64_t log_size(const struct log *l);          /* bytes on disk up to the tail */
 bool log_is_failed(const struct log *l);
+/* True if damage reaches the end: entries that were durable followed next_offset, nobody knows how
+ * many. No append. */
+bool log_is_end_unknown(const struct log *l);
 
 /* Entries at or below D that recovery found damaged. offsets: [first_offset, next_offset). */
 struct log_damage {

@@ -103,6 +103,10 @@ static void set_result(struct part *part, const struct request *r)
     }
     switch (part->timestamp) {
     case TIMESTAMP_LATEST:
+        if (op->offsets.is_end_unknown) {
+            part->out->error_code = KAFKA_KAFKA_STORAGE_ERROR;
+            return;
+        }
         set_offset(part, r, latest_offset(r, &op->offsets), op->offsets.leader_epoch);
         return;
     case TIMESTAMP_EARLIEST:

@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Files of a stopped node that rotted, shrank or went: what is left is served, nothing wrong is ever
+answered, and what cannot be served says so in one line that names the fix."""
+import os
+import shutil
+
+from support.check import equal, expect, run_all
+from support.node import Node, fresh_dir, refused_start
+from support.wire import Connection, batch, batches
+
+NONE, CORRUPT, STORAGE = 0, 2, 56
+RECORDS = 40
+SIZE = 5000
+
+directory = fresh_dir("damage")
+intact = directory / "intact"
+
+
+def value(topic, i):
+    return b"%s-%d:" % (topic.encode(), i) + bytes([65 + i % 26]) * SIZE
+
+
+def prepare():
+    with Node(intact, "--cores", "0") as node:
+        with Connection(node.kafka) as c:
+            for topic in ("hurt", "other"):
+                equal(c.create_topic(topic), NONE, "create")
+                for i in range(RECORDS):
+                    equal(c.produce(topic, 0, batch([value(topic, i)]))[:2], (NONE, i), "produce")
+        equal(node.stop()[0], 0, "exit code")
+
+
+def damaged(change):
+    """A copy of the intact directory, changed by change(the segment of `hurt`, the copy)."""
+    copy = directory / "copy"
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(intact, copy, symlinks=True)
+    segment, = (copy / "logs" / "hurt-0").resolve().glob("*.log")
+    change(segment, copy)
+    return copy
+
+
+def expect_served(c, topic, offsets):
+    for offset in offsets:
+        error, _, records = c.fetch(topic, 0, offset, max_wait_ms=0, partition_max_bytes=1)
+        equal(error, NONE, f"{topic} at {offset}")
+        (base, _, _, data), = batches(records)
+        equal(base, offset, "offset")
+        expect(value(topic, offset) in data, f"{topic} at {offset}: other data")
+
+
+def test_flipped_byte():
+    def flip(segment, _):
+        data = bytearray(segment.read_bytes())
+        data[data.index(value("hurt", 17)) + SIZE // 2] ^= 4
+        segment.write_bytes(data)
+    with Node(damaged(flip), "--cores", "0") as node, Connection(node.kafka) as c:
+        expect_served(c, "hurt", [i for i in range(RECORDS) if i != 17])
+        equal(c.fetch("hurt", 0, 17)[0], CORRUPT, "the damaged one")
+        equal(c.produce("hurt", 0, batch([b"more"]))[:2], (NONE, RECORDS), "produce goes on")
+        expect_served(c, "other", range(RECORDS))
+        equal(node.stop()[0], 0, "exit code")
+
+
+def test_end_that_damage_hides():
+    """Nobody knows what was acknowledged behind the damage: no reader there is told that its offset
+    is out of range, which would send it to the start, nor that there is just nothing new."""
+    def cut(segment, _):
+        data = segment.read_bytes()
+        os.truncate(segment, data.index(value("hurt", 20)) // 4096 * 4096)
+    with Node(damaged(cut), "--cores", "0") as node, Connection(node.kafka) as c:
+        expect_served(c, "hurt", range(20))
+        for offset in (20, 21, RECORDS - 1, RECORDS, RECORDS + 1):
+            equal(c.fetch("hurt", 0, offset)[0], CORRUPT, f"at {offset}")
+        equal(c.list_offsets("hurt", 0, -1)[0], STORAGE, "latest")
+        equal(c.list_offsets("hurt", 0, -2)[::2], (NONE, 0), "earliest")
+        equal(c.list_offsets("hurt", 0, 1 << 50)[0], CORRUPT, "by a time after the last")
+        equal(c.produce("hurt", 0, batch([b"more"]))[0], STORAGE, "produce")
+        expect_served(c, "other", range(RECORDS))
+        equal(c.produce("other", 0, batch([b"more"]))[:2], (NONE, RECORDS), "produce to another")
+        equal(node.stop()[0], 0, "exit code")
+
+
+def test_segment_missing():
+    with Node(damaged(lambda segment, _: segment.unlink()), "--cores", "0") as node, \
+            Connection(node.kafka) as c:
+        equal(c.fetch("hurt", 0, 0)[0], STORAGE, "fetch")
+        expect_served(c, "other", range(RECORDS))
+
+
+def expect_refused(what, change):
+    code, stdout, lines = refused_start(damaged(change), "--cores", "0")
+    lines = [line for line in lines if line.startswith("coreflume: ")]
+    equal((code, stdout, len(lines)), (1, "", 1), what)
+    expect("restore" in lines[0], f"{what}: no fix in {lines[0]!r}")
+
+
+def test_what_the_node_cannot_do_without():
+    def flip_at(path, position):
+        data = bytearray(path.read_bytes())
+        data[position] ^= 1
+        path.write_bytes(data)
+    for name in ("format.json", "shard-0.store"):
+        expect_refused(f"{name} gone", lambda _, copy: (copy / name).unlink())
+        expect_refused(f"{name} empty", lambda _, copy: os.truncate(copy / name, 0))
+        expect_refused(f"{name} zeros", lambda _, copy: (copy / name).write_bytes(bytes((copy / name).stat().st_size)))
+    # One bit in each of the first blocks of the store that hold anything.
+    store = (intact / "shard-0.store").read_bytes()
+    blocks = [at for at in range(0, len(store), 4096) if store[at:at + 4096].strip(b"\0")]
+    for at in blocks[:6]:
+        expect_refused(f"a bit of the store at {at}", lambda _, copy: flip_at(copy / "shard-0.store", at + 20))
+
+
+prepare()
+run_all(globals())
