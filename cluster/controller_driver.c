@@ -531,7 +531,32 @@ static enum err append(struct controller_driver *d, struct change *change)
     return ERR_OK;
 }
 
-/* Appends what is queued, in order, until the log has no room. */
+static void fail_start(struct controller_driver *d, enum err e)
+{
+    store_wait_cancel(d->c->store, &d->term_wait);
+    move(d, DRIVER_FAILED);
+    report_ready(d, e);
+}
+
+/* Without its own entries a start cannot go on, and nobody else would ask again for them. */
+static void refused(struct controller_driver *d, struct change *change, enum err e)
+{
+    if (d->state != DRIVER_WAIT_REGISTRATION) {
+        settle(d, change, e);
+        return;
+    }
+    (void)snprintf(d->why,
+                   sizeof(d->why),
+                   "cannot append to the controller's log in %s (%s): %s",
+                   d->c->log_env.dir,
+                   err_name(e),
+                   e == ERR_NO_SPACE ? "the disk is full: free some space" : "not enough memory");
+    change_finish(change, e);
+    fail_start(d, e);
+}
+
+/* Appends what is queued, in order, until the log has no room. Only the log's ERR_BUSY is a reason
+ * to wait: nobody would tell when there is memory for a proposal. */
 static void run_queue(struct controller_driver *d)
 {
     const bool may_append = d->state == DRIVER_SERVING || d->state == DRIVER_WAIT_REGISTRATION;
@@ -545,14 +570,14 @@ static void run_queue(struct controller_driver *d)
         }
         if (e == ERR_OK) {
             e = append(d, change);
-        }
-        if (e == ERR_BUSY) {
-            reached(d->c->s, "controller_command_waits_for_room");
-            list_push_front(&d->queue, &change->link);
-            return; /* on_room comes. */
+            if (e == ERR_BUSY) {
+                reached(d->c->s, "controller_command_waits_for_room");
+                list_push_front(&d->queue, &change->link);
+                return; /* on_room comes. */
+            }
         }
         if (e != ERR_OK) {
-            settle(d, change, e);
+            refused(d, change, e);
         }
     }
 }
@@ -579,13 +604,6 @@ static void on_flushed(void *context, uint64_t index)
 static void on_room(void *context)
 {
     run_queue(context);
-}
-
-static void fail_start(struct controller_driver *d, enum err e)
-{
-    store_wait_cancel(d->c->store, &d->term_wait);
-    move(d, DRIVER_FAILED);
-    report_ready(d, e);
 }
 
 static void on_failed(void *context, enum err e)

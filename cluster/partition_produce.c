@@ -3,61 +3,29 @@
 
 #include "cluster/partition_priv.h"
 #include "core/assert.h"
-#include "core/crc32c.h"
 #include "core/reached.h"
 #include "core/shard.h"
 #include "storage/producer_state.h"
 
 enum {
-    CRC_POS = 17,           /* In the batch header; what it covers starts behind it. */
-    ATTRIBUTES_POS = 21,    /* BATCH_HEAD_SIZE: all before is outside the CRC. */
-    MAX_TIMESTAMP_POS = 35, /* Behind attributes, last offset delta, base timestamp. */
     PRODUCERS_EXPIRE_INTERVAL_US = 600 * 1000 * 1000,
 };
 
-static_assert((int)ATTRIBUTES_POS == (int)BATCH_HEAD_SIZE, "Kafka's layout");
-
-/* The header of the batch as it will stand in the log. */
-struct stamped {
-    uint8_t header[BATCH_HEADER_SIZE];
-    int64_t max_timestamp;
-};
-
-static void put_big_endian(uint8_t *at, uint64_t value, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        at[i] = (uint8_t)(value >> (8 * (size - 1 - i)));
-    }
-}
-
-/* LogAppendTime: the broker's time is the batch's largest, and a bit says that it counts for all
- * records. Both are under the CRC. */
-static void stamp_append_time(struct stamped *stamped,
-                              const struct batch_header *h,
-                              struct slice batch,
-                              int64_t wall_ms)
-{
-    const uint16_t attributes = (uint16_t)h->attributes | BATCH_LOG_APPEND_TIME;
-    put_big_endian(stamped->header + ATTRIBUTES_POS, attributes, 2);
-    put_big_endian(stamped->header + MAX_TIMESTAMP_POS, (uint64_t)wall_ms, 8);
-    uint32_t crc = crc32c(stamped->header + BATCH_HEAD_SIZE, BATCH_HEADER_SIZE - BATCH_HEAD_SIZE);
-    crc = crc32c_extend(crc, batch.data + BATCH_HEADER_SIZE, batch.size - BATCH_HEADER_SIZE);
-    put_big_endian(stamped->header + CRC_POS, crc, 4);
-    stamped->max_timestamp = wall_ms;
-}
-
+/* The header of the batch as it will stand in the log: what the leader sets is in op's by now. */
 static void stamp(const struct partition *p,
                   const struct partition_op *op,
                   int64_t base_offset,
-                  struct stamped *ret_stamped)
+                  uint8_t ret_header[BATCH_HEADER_SIZE])
 {
     const struct slice batch = op->in.produce.batch;
-    memcpy(ret_stamped->header, batch.data, BATCH_HEADER_SIZE);
-    ret_stamped->max_timestamp = op->work.header.max_timestamp;
-    if (p->settings.is_log_append_time) {
-        stamp_append_time(ret_stamped, &op->work.header, batch, p->env->s->wall_ms);
+    if (batch_needs_rewrite(batch, &op->work.header)) {
+        const struct slice records =
+            slice_of(batch.data + BATCH_HEADER_SIZE, batch.size - BATCH_HEADER_SIZE);
+        batch_header_encode(&op->work.header, records, ret_header);
+    } else {
+        memcpy(ret_header, batch.data, BATCH_HEADER_SIZE);
     }
-    batch_stamp(ret_stamped->header, base_offset, partition_leader_epoch(p));
+    batch_stamp(ret_header, base_offset, partition_leader_epoch(p));
 }
 
 static enum err check(struct partition *p, struct partition_op *op)
@@ -104,8 +72,9 @@ judge(struct partition *p, const struct batch_header *h, struct producer_verdict
     if (h->producer_id < 0) {
         return ERR_OK;
     }
-    if (need_producers(p) != ERR_OK) {
-        return ERR_FAILED; /* Not ERR_BUSY: no on_room would come for it. */
+    enum err e = need_producers(p);
+    if (e != ERR_OK) {
+        return e;
     }
     expire_producers(p);
     return producer_state_check(p->producers, h, ret_verdict);
@@ -125,15 +94,15 @@ static enum err append(struct partition *p, struct partition_op *op)
     const struct batch_header *h = &op->work.header;
     const struct slice batch = op->in.produce.batch;
     const int64_t base_offset = log_next_offset(p->log);
-    struct stamped stamped;
-    stamp(p, op, base_offset, &stamped);
+    uint8_t header[BATCH_HEADER_SIZE];
+    stamp(p, op, base_offset, header);
     const struct log_entry entry = {
         .type = ENTRY_DATA,
         .term = p->env->term,
         .base_offset = base_offset,
         .next_offset = base_offset + h->last_offset_delta + 1,
-        .max_timestamp = stamped.max_timestamp,
-        .payload = slice_of(stamped.header, BATCH_HEADER_SIZE),
+        .max_timestamp = h->max_timestamp,
+        .payload = slice_of(header, sizeof(header)),
         .payload_rest = slice_of(batch.data + BATCH_HEADER_SIZE, batch.size - BATCH_HEADER_SIZE),
     };
     uint64_t index;
@@ -144,11 +113,11 @@ static enum err append(struct partition *p, struct partition_op *op)
     if (h->producer_id >= 0) {
         producer_state_apply(p->producers, h, base_offset, index, p->env->s->wall_ms);
     }
-    if (stamped.max_timestamp > p->timestamp_max) {
-        p->timestamp_max = stamped.max_timestamp;
+    if (h->max_timestamp > p->timestamp_max) {
+        p->timestamp_max = h->max_timestamp;
     }
     op->out.produce.base_offset = base_offset;
-    op->out.produce.append_time_ms = p->settings.is_log_append_time ? stamped.max_timestamp : -1;
+    op->out.produce.append_time_ms = p->settings.is_log_append_time ? h->max_timestamp : -1;
     op->need_offset = entry.next_offset;
     struct partition_counters *counters = p->env->counters;
     counters->produced_batches++;
@@ -170,42 +139,52 @@ static void answer_duplicate(struct partition *p,
     op->need_offset = verdict->base_offset + op->work.header.last_offset_delta + 1;
 }
 
-/* ERR_BUSY changes nothing: the same call again is the retry. The producer is judged in that retry,
- * not before, because those ahead in the backlog count. */
-static enum err try_produce(struct partition *p, struct partition_op *op)
+static void refuse(struct partition *p, struct partition_op *op, enum err e)
 {
-    if (!op->is_checked) {
-        enum err e = check(p, op);
-        if (e != ERR_OK) {
-            return e;
-        }
-    }
-    struct producer_verdict verdict;
-    enum err e = judge(p, &op->work.header, &verdict);
-    if (e != ERR_OK) {
-        return e;
-    }
-    if (verdict.is_duplicate) {
-        answer_duplicate(p, op, &verdict);
-    } else {
-        e = append(p, op);
-    }
-    if (e != ERR_OK) {
-        return e;
-    }
+    p->env->counters->refused_batches++;
+    partition_finish(p, op, e);
+}
+
+static void accepted(struct partition *p, struct partition_op *op)
+{
     send_copied(p, op);
     if (op->in.produce.acks == 0) {
         partition_finish(p, op, ERR_OK);
     } else {
         partition_park(p, op);
     }
-    return ERR_OK;
 }
 
-static void refuse(struct partition *p, struct partition_op *op, enum err e)
+/* False, and nothing changed, if the log has no room: its on_room is when to call again. Only the
+ * log's word counts: whatever else lacks memory tells nobody when it has some, and is refused for
+ * the client to try again. The producer is judged again in the retry, because those ahead in the
+ * backlog count. */
+static bool try_produce(struct partition *p, struct partition_op *op)
 {
-    p->env->counters->refused_batches++;
-    partition_finish(p, op, e);
+    struct producer_verdict verdict;
+    enum err e = op->is_checked ? ERR_OK : check(p, op);
+    if (e == ERR_OK) {
+        e = judge(p, &op->work.header, &verdict);
+    }
+    if (e != ERR_OK) {
+        refuse(p, op, e);
+        return true;
+    }
+    if (verdict.is_duplicate) {
+        answer_duplicate(p, op, &verdict);
+        accepted(p, op);
+        return true;
+    }
+    e = append(p, op);
+    if (e == ERR_BUSY) {
+        return false;
+    }
+    if (e == ERR_OK) {
+        accepted(p, op);
+    } else {
+        refuse(p, op, e);
+    }
+    return true;
 }
 
 void partition_produce(struct partition *p, struct partition_op *op)
@@ -215,14 +194,12 @@ void partition_produce(struct partition *p, struct partition_op *op)
     op->out.produce.append_time_ms = -1;
     op->out.produce.fault = (struct batch_fault){.message = NULL, .record_index = -1};
     op->started_us = p->env->s->now_us;
-    enum err e = list_is_empty(&p->backlog) ? try_produce(p, op) : ERR_BUSY;
-    if (e == ERR_BUSY) {
-        reached(p->env->s, "produce_waits_for_room");
-        p->env->counters->backlog++;
-        list_push_back(&p->backlog, &op->link);
-    } else if (e != ERR_OK) {
-        refuse(p, op, e);
+    if (list_is_empty(&p->backlog) && try_produce(p, op)) {
+        return;
     }
+    reached(p->env->s, "produce_waits_for_room");
+    p->env->counters->backlog++;
+    list_push_back(&p->backlog, &op->link);
 }
 
 void partition_drain_backlog(struct partition *p)
@@ -230,15 +207,11 @@ void partition_drain_backlog(struct partition *p)
     while (p->state == PARTITION_SERVING && !list_is_empty(&p->backlog)) {
         struct partition_op *op = container_of(p->backlog.next, struct partition_op, link);
         list_remove(&op->link);
-        enum err e = try_produce(p, op);
-        if (e == ERR_BUSY) {
+        if (!try_produce(p, op)) {
             list_push_front(&p->backlog, &op->link);
             return;
         }
         p->env->counters->backlog--;
-        if (e != ERR_OK) {
-            refuse(p, op, e);
-        }
     }
 }
 

@@ -675,6 +675,41 @@ Test(cluster, log_append_time_is_stamped_under_a_crc_that_matches)
     disk_sim_free(disk);
 }
 
+Test(cluster, a_largest_timestamp_that_the_records_contradict_is_not_stored)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct uuid id;
+    sim_node_init(n, disk, 1, 3);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 1, &id), ERR_OK));
+    const int64_t timestamps[] = {1700000000000, 1700000000500};
+    struct batch b;
+    make_stamped_batch(&b, timestamps, 2);
+    struct batch_header h;
+    cr_assert(eq(int, batch_header_decode(slice_of(b.bytes, b.size), &h), ERR_OK));
+    h.max_timestamp = 1700000009999;
+    batch_header_encode(
+        &h, slice_of(b.bytes + BATCH_HEADER_SIZE, b.size - BATCH_HEADER_SIZE), b.bytes);
+    struct partition_op op = produce_op(&id, 0, &b);
+    cr_assert(eq(int, sim_node_partition_op(n, 0, &op), ERR_OK));
+    uint8_t bytes[4096];
+    struct partition_op read = {
+        .kind = PARTITION_READ,
+        .id = {id, 0},
+        .current_leader_epoch = -1,
+        .in.fetch = {.dst = bytes, .dst_size = sizeof(bytes)},
+    };
+    cr_assert(eq(int, sim_node_partition_op(n, 0, &read), ERR_OK));
+    const struct slice stored = slice_of(bytes, read.out.fetch.size);
+    cr_assert(eq(int, batch_header_decode(stored, &h), ERR_OK));
+    cr_assert(batch_crc_matches(stored));
+    cr_assert(eq(i64, h.max_timestamp, timestamps[1]));
+    sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}
+
 /* ---- pressure, limits, trouble ---- */
 
 enum { BURST = 300 };
