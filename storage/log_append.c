@@ -199,7 +199,7 @@ static void adapt_page_size(struct log *l, const struct place *where)
 
 static void prepare_spare(struct log *l, const struct log_segment *seg)
 {
-    if (l->birth != NULL || !seg->is_usable) {
+    if (l->birth != NULL || !seg->is_usable || log_shard(l)->now_us < l->spare_due_us) {
         return;
     }
     uint64_t left_min = l->options.segment_size_max / SPARE_SHARE;
@@ -423,6 +423,31 @@ void log_on_memory(struct buf_waiter *w)
     log_offer_room(container_of(w, struct log, memory));
 }
 
+/* A birth that a cut or close stopped, since there was nothing to write, is not begun again. */
+static bool wants_birth(const struct log *l)
+{
+    const struct log_segment *tail = log_tail_segment(l);
+    if (tail == NULL || tail->is_usable || l->birth != NULL) {
+        return false;
+    }
+    bool has_unwritten = l->flushed_index < l->last_index;
+    return l->state == LOG_OPEN || (l->state == LOG_CUTTING && has_unwritten) ||
+           (l->state == LOG_CLOSING && has_unwritten && !l->is_full);
+}
+
+void log_resume(struct log *l)
+{
+    if (l->is_failed) {
+        return;
+    }
+    if (wants_birth(l) && log_birth_start(l, log_tail_segment(l)) != ERR_OK) {
+        shard_timer_arm(log_shard(l), &l->retry, LOG_RETRY_US);
+    }
+    log_fill_check(l);
+    log_kick(l);
+    log_offer_room(l);
+}
+
 void log_on_retry(struct timer *t)
 {
     struct log *l = container_of(t, struct log, retry);
@@ -431,13 +456,6 @@ void log_on_retry(struct timer *t)
     if (l->is_failed || !is_wanted) {
         return;
     }
-    struct log_segment *seg = log_tail_segment(l);
-    if (seg != NULL && !seg->is_usable && l->birth == NULL) {
-        if (log_birth_start(l, seg) != ERR_OK) {
-            shard_timer_arm(log_shard(l), t, LOG_RETRY_US);
-        }
-        return;
-    }
     log_birth_retry(l);
-    log_fill_check(l);
+    log_resume(l);
 }

@@ -198,6 +198,7 @@ struct log {
     bool has_unindexed; /* There may be a sealed segment without index file. */
     uint32_t fill_step;
     uint64_t filled_at_us;
+    uint64_t spare_due_us; /* No spare segment before: the last one could not be had. */
     struct log_recovery *recovery;
     struct log_cut_task *cut;
     struct log_end_task *end; /* Closing or deleting. */
@@ -369,6 +370,9 @@ struct log_page *log_first_untaken(const struct log *l);
 void log_offer_room(struct log *l);
 void log_on_memory(struct buf_waiter *w);
 void log_on_retry(struct timer *t);
+/* Starts again whatever the log waits for and nobody works on: after a full disk, a stopped birth,
+ * a cut. */
+void log_resume(struct log *l);
 
 /* segment_birth.c */
 
@@ -422,6 +426,8 @@ struct log_shared {
 
 /* Frees cached pages until size bytes came back; false if there are none left. */
 bool log_shared_evict(struct log_shared *ls, size_t size);
+/* If somebody waits for memory and the cache has some, it gives way in a while. */
+void log_shared_reclaim_soon(struct log_shared *ls);
 /* l changed: persist its {D, commit} when it stays quiet. */
 void log_shared_touch(struct log_shared *ls, struct log *l);
 /* Puts {D, commit} now if it changed. */

@@ -4,7 +4,7 @@
  *   SPARE -> WAIT_HEADER -> WAIT_FSYNC -> WAIT_RENAME -> [WAIT_LINK -> WAIT_LINK_RENAME]
  *         -> WAIT_FSYNC_DIR -> [WAIT_FSYNC_LOGS -> WAIT_FSYNC_DATA] -> WAIT_MANIFEST -> born
  *   any   -> RETRY (disk full) -> START            [..] only for the first segment of a log
- *   SPARE, RETRY -> WAIT_STOP_CLOSE -> WAIT_STOP_UNLINK -> gone
+ *   SPARE, RETRY, a spare that failed -> WAIT_STOP_CLOSE -> WAIT_STOP_UNLINK -> gone
  *
  * The file has the name "next.tmp" until its header, which needs to know the first index, is
  * written. So one can be filled with zeros before the current segment is full, and a roll then
@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "core/logger.h"
+#include "core/reached.h"
 #include "storage/log_priv.h"
 
 enum {
@@ -173,6 +174,7 @@ static void gone(struct log_birth *b)
     struct log *l = b->log;
     l->birth = NULL;
     birth_free(b);
+    log_resume(l); /* A roll that met the dying spare left its segment without a file. */
     log_poke(l);
 }
 
@@ -180,6 +182,7 @@ static void failed(struct log_birth *b, enum err e)
 {
     struct log *l = b->log;
     if (b->is_stopping || b->seg == NULL) {
+        l->spare_due_us = log_shard(l)->now_us + LOG_RETRY_US;
         stop(b); /* A spare that cannot be had is no trouble yet. */
         return;
     }
@@ -329,6 +332,7 @@ static void birth_run(struct log_birth *b)
         zeros_done(b);
         break;
     case BIRTH_SPARE:
+        reached(log_shard(l), "segment_spare_used");
         submit_header(b);
         break;
     case BIRTH_WAIT_HEADER:
@@ -412,6 +416,9 @@ enum err log_birth_start(struct log *l, struct log_segment *seg)
         l->birth = b;
     }
     assert(b->seg == NULL);
+    if (b->is_stopping) {
+        return ERR_OK; /* log_resume comes when it is gone. */
+    }
     if (seg != NULL) {
         b->seg = seg;
         b->path = log_segment_path(l, seg->base.index, ".log");

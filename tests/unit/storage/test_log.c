@@ -395,6 +395,83 @@ Test(log, a_full_disk_is_no_failure)
     rig_close(rig);
 }
 
+static void run_steps(struct log_rig *rig, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        (void)sim_shard_step(&rig->ss);
+    }
+}
+
+/* With space back, all that was taken gets to the disk, and the log goes on. */
+static void expect_comes_back(struct log_rig *rig, const char *what, uint32_t at)
+{
+    log_rig_settle(rig);
+    cr_assert(eq(int, rig->failure, ERR_OK), "%s at=%u %s", what, at, rig->ss.log_text);
+    cr_assert(eq(u64, rig->flushed_index, log_last_index(rig->log)), "%s at=%u", what, at);
+    append_ok(rig, 1, 1000);
+    log_rig_settle(rig);
+    cr_assert(eq(u64, rig->flushed_index, log_last_index(rig->log)), "%s at=%u", what, at);
+}
+
+/* However little space is left, and wherever it ends: in a fill, a spare, or a birth that met the
+ * end of a spare. */
+Test(log, a_disk_that_becomes_full_at_any_byte)
+{
+    static const uint32_t steps[] = {0, 1, 4};
+    for (uint32_t at = 0; at < 3 * 36; at++) {
+        struct log_rig *rig = rig_open(300 + at);
+        append_ok(rig, 1, 1000);
+        log_rig_settle(rig);
+        disk_sim_set_capacity(rig->disk, disk_sim_used_size(rig->disk) + (at / 3) * (4 << 10));
+        for (int i = 0; i < 150; i++) {
+            (void)log_rig_append(rig, 1, 1000, 1000);
+            run_steps(rig, steps[at % 3]);
+        }
+        run_steps(rig, 300);
+        disk_sim_set_capacity(rig->disk, 0);
+        expect_comes_back(rig, "byte", at);
+        rig_close(rig);
+    }
+}
+
+/* The same, with the n-th op of a birth as the first one that meets it. */
+Test(log, the_nth_op_may_meet_a_full_disk)
+{
+    static const struct {
+        const char *name;
+        enum io_kind kind;
+    } kinds[] = {
+        {"open", IO_OPEN},
+        {"mkdir", IO_MKDIR},
+        {"fsync", IO_FSYNC},
+        {"rename", IO_RENAME},
+        {"fsync_dir", IO_FSYNC_DIR},
+    };
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        for (uint32_t at = 1; at < 10; at++) {
+            struct log_rig *rig = rig_open(500 + at);
+            io_fault_add(&rig->ss.io_fault,
+                         &(struct io_fault_rule){
+                             .kind = kinds[k].kind,
+                             .fd = IO_FAULT_ANY,
+                             .path_part = "/logs",
+                             .at = at,
+                             .count = UINT32_MAX,
+                             .action = IO_FAULT_FAIL,
+                             .code = ENOSPC,
+                         });
+            for (int i = 0; i < 150; i++) {
+                (void)log_rig_append(rig, 1, 1000, 1000);
+                run_steps(rig, at % 4);
+            }
+            run_steps(rig, 300);
+            io_fault_clear(&rig->ss.io_fault);
+            expect_comes_back(rig, kinds[k].name, at);
+            rig_close(rig);
+        }
+    }
+}
+
 /* Whatever op fails: the log says so once, and closing it still ends. */
 Test(log, the_nth_write_or_sync_may_fail)
 {
