@@ -107,6 +107,15 @@ def readme_test_command():
     return match.group(1).split()
 
 
+def campaign(totals, sim):
+    """The fixed seeds: all clean, and every mark that the sources name was reached by one of them."""
+    marks = ROOT / "build" / "marks.txt"
+    with open(marks, "w") as file:
+        subprocess.run([sys.executable, "tests/sim/list_marks.py"], cwd=ROOT, stdout=file, check=True)
+    run(totals, "simulator, fixed seeds",
+        [sim, "--first", "1", "--runs", "5000", "--quiet", "--marks", marks, "--jobs", str(CORES)])
+
+
 def ci(totals):
     sim = "build/release/tests/sim/sim"
     built = [build(totals, kind) for kind in ("release", "debug", "asan", "clang")]
@@ -115,11 +124,12 @@ def ci(totals):
     run(totals, "lint", [sys.executable, "tests/lint/lint.py", "--build", "build/debug"])
     unit(totals, "asan")
     unit(totals, "clang")
-    run(totals, "simulator, fixed seeds", [sim, "--first", "1", "--runs", "5000", "--jobs", str(CORES)])
-    run(totals, "simulator, same seed same hash", [sim, "--first", "1", "--runs", "50", "--check-determinism"])
+    campaign(totals, sim)
+    run(totals, "simulator, same seed same hash",
+        [sim, "--first", "1", "--runs", "50", "--check-determinism", "--quiet", "--jobs", str(CORES)])
     fresh = random.SystemRandom().randrange(1 << 40)
     run(totals, "simulator, fresh seeds",
-        [sim, "--first", str(fresh), "--runs", "300", "--jobs", str(CORES)])
+        [sim, "--first", str(fresh), "--runs", "300", "--quiet", "--jobs", str(CORES)])
     run(totals, "mutants", [sys.executable, "tests/sim/run_mutants.py"])
     run(totals, "README's test command", readme_test_command())
 
@@ -129,7 +139,7 @@ def soak(totals, minutes):
     while time.monotonic() < ends:
         first = random.SystemRandom().randrange(1 << 40)
         run(totals, "simulator, fresh seeds",
-            ["build/release/tests/sim/sim", "--first", str(first), "--runs", "2000", "--jobs", str(CORES)])
+            ["build/release/tests/sim/sim", "--first", str(first), "--runs", "2000", "--quiet", "--jobs", str(CORES)])
         run(totals, "kill -9 loop", [sys.executable, "tests/interop/test_kill_loop.py", "--rounds", "200"])
 
 
