@@ -79,6 +79,7 @@ void log_page_set_clean(struct log_page *pg)
     if (ls->stats.cache_used_size > ls->options.cache_size_max) {
         (void)log_shared_evict(ls, ls->stats.cache_used_size - ls->options.cache_size_max);
     }
+    log_shared_reclaim_soon(ls);
 }
 
 struct log_page *log_page_find_above(const struct log_segment *seg, uint64_t pos)

@@ -19,24 +19,29 @@ enum {
 
 static void on_quiet_timer(struct timer *t);
 
-static void on_starving(struct buf_reclaimer *r)
+void log_shared_reclaim_soon(struct log_shared *ls)
 {
-    struct log_shared *ls = container_of(r, struct log_shared, reclaimer);
-    if (!timer_is_armed(&ls->reclaim_timer)) {
+    if (!list_is_empty(&ls->cache) && buf_pool_has_waiters(ls->s->bufs) &&
+        !timer_is_armed(&ls->reclaim_timer)) {
         shard_timer_arm(ls->s, &ls->reclaim_timer, RECLAIM_AFTER_US);
     }
 }
 
+static void on_starving(struct buf_reclaimer *r)
+{
+    log_shared_reclaim_soon(container_of(r, struct log_shared, reclaimer));
+}
+
 /* Somebody has waited for a while. Half of the cache goes each time: to the last page, if need be,
- * for what is waited for may be a large block that any page stands in the way of. */
+ * for what is waited for may be a large block that any page stands in the way of. With nothing left
+ * to give the timer rests until a page is cached again. */
 static void on_reclaim_timer(struct timer *t)
 {
     struct log_shared *ls = container_of(t, struct log_shared, reclaim_timer);
-    if (!buf_pool_has_waiters(ls->s->bufs)) {
-        return;
+    if (buf_pool_has_waiters(ls->s->bufs)) {
+        (void)log_shared_evict(ls, ls->stats.cache_used_size / 2 + 1);
+        log_shared_reclaim_soon(ls);
     }
-    (void)log_shared_evict(ls, ls->stats.cache_used_size / 2 + 1);
-    shard_timer_arm(ls->s, &ls->reclaim_timer, RECLAIM_AFTER_US);
 }
 
 enum err log_shared_new(struct shard *s,
@@ -60,6 +65,7 @@ enum err log_shared_new(struct shard *s,
     list_init(&ls->logs);
     list_init(&ls->cache);
     list_init(&ls->idle_files);
+    list_init(&ls->purges);
     list_init(&ls->indexes);
     list_init(&ls->quiet);
     timer_init(&ls->quiet_timer, on_quiet_timer);
@@ -77,6 +83,7 @@ void log_shared_free(struct log_shared *ls)
     }
     assert(list_is_empty(&ls->logs));
     assert(list_is_empty(&ls->cache));
+    assert(list_is_empty(&ls->purges));
     timer_cancel(&ls->s->timers, &ls->quiet_timer);
     timer_cancel(&ls->s->timers, &ls->reclaim_timer);
     buf_pool_remove_reclaimer(&ls->reclaimer);
@@ -96,6 +103,7 @@ void log_shared_fail(struct log_shared *ls, enum err e)
         log_cut_abandon(l);
         log_end_abandon(l); /* The end of l. */
     }
+    log_purge_abandon(ls);
 }
 
 const struct log_shared_stats *log_shared_stats(const struct log_shared *ls)
@@ -163,6 +171,9 @@ enum err log_persist_durable(struct log *l)
 /* All deadlines are one delay after a touch, so the list is sorted by appending. */
 void log_shared_touch(struct log_shared *ls, struct log *l)
 {
+    if (l->state != LOG_OPEN && l->state != LOG_CUTTING) {
+        return; /* A close persists by itself; after a delete nothing may be put. */
+    }
     list_remove(&l->quiet_link);
     list_push_back(&ls->quiet, &l->quiet_link);
     l->quiet_deadline_us = ls->s->now_us + ls->options.quiet_us;
