@@ -65,7 +65,6 @@ enum err log_shared_new(struct shard *s,
     list_init(&ls->logs);
     list_init(&ls->cache);
     list_init(&ls->idle_files);
-    list_init(&ls->purges);
     list_init(&ls->indexes);
     list_init(&ls->quiet);
     timer_init(&ls->quiet_timer, on_quiet_timer);
@@ -83,7 +82,6 @@ void log_shared_free(struct log_shared *ls)
     }
     assert(list_is_empty(&ls->logs));
     assert(list_is_empty(&ls->cache));
-    assert(list_is_empty(&ls->purges));
     timer_cancel(&ls->s->timers, &ls->quiet_timer);
     timer_cancel(&ls->s->timers, &ls->reclaim_timer);
     buf_pool_remove_reclaimer(&ls->reclaimer);
@@ -103,7 +101,6 @@ void log_shared_fail(struct log_shared *ls, enum err e)
         log_cut_abandon(l);
         log_end_abandon(l); /* The end of l. */
     }
-    log_purge_abandon(ls);
 }
 
 const struct log_shared_stats *log_shared_stats(const struct log_shared *ls)
@@ -171,9 +168,6 @@ enum err log_persist_durable(struct log *l)
 /* All deadlines are one delay after a touch, so the list is sorted by appending. */
 void log_shared_touch(struct log_shared *ls, struct log *l)
 {
-    if (l->state != LOG_OPEN && l->state != LOG_CUTTING) {
-        return; /* A close persists by itself; after a delete nothing may be put. */
-    }
     list_remove(&l->quiet_link);
     list_push_back(&ls->quiet, &l->quiet_link);
     l->quiet_deadline_us = ls->s->now_us + ls->options.quiet_us;
