@@ -17,7 +17,7 @@ enum {
 struct round {
     struct list clients;   /* By round_links[index of this round]. */
     uint32_t writes_count; /* In flight; the pass over the clients holds one, too. */
-    int *fds;              /* Touched files; only the last one when the flush is shared. */
+    int *fds;              /* Touched files; only the first one when the flush is shared. */
     size_t fds_count;
     size_t fds_capacity;
 };
@@ -189,6 +189,16 @@ static void fail(struct flusher *f, enum err e)
         }
     }
     f->on_failed(f->context, e);
+}
+
+void flusher_sync_done(struct flusher *f, const struct io_op *op)
+{
+    bool is_sync = op->kind == IO_FSYNC || op->kind == IO_FDATASYNC || op->kind == IO_FSYNC_DIR;
+    bool is_harmless = op->result == ERR_OK || op->result == ERR_NO_SPACE ||
+                       (op->kind == IO_FSYNC_DIR && op->result == ERR_NOT_FOUND);
+    if (is_sync && !is_harmless) {
+        fail(f, op->result);
+    }
 }
 
 /* ---- flush --------------------------------------------------------------------------------- */

@@ -6,7 +6,9 @@
  *          file, where the file system does not give that promise);
  *   done:  each client of the round is told.
  * The next round writes while the current one flushes; at most one flush is in flight. Rounds run
- * back to back while there is work, never on a timer. A failed flush is fatal and never retried.
+ * back to back while there is work, never on a timer. A failed flush is fatal and never retried:
+ * the kernel tells one caller, drops what it could not write, and the next sync succeeds without
+ * it. That caller may be a sync outside of the rounds, hence flusher_sync_done.
  *
  *            ask            all writes done,           flush done
  *   asking --------> writing -----------------> flushing ---------> on_flushed
@@ -20,7 +22,7 @@
  * client must stay alive and keep its files open while it is in a round.
  *
  * Only overwrites of blocks whose extents are durable may ride a shared flush; births and growth of
- * files use their own fsync (segment.h).
+ * files use their own fsync (segment_birth.c, segment_fill.c).
  *
  * Shard: the owner's.
  */
@@ -34,6 +36,7 @@
 #include "core/stats.h"
 
 struct shard;
+struct io_op;
 struct flusher;
 struct flush_client;
 
@@ -78,6 +81,11 @@ void flusher_withdraw(struct flusher *f, struct flush_client *c);
 void flusher_write_started(struct flusher *f, int fd);
 /* result other than ERR_OK fails the flusher. */
 void flusher_write_done(struct flusher *f, enum err result);
+
+/* op, of the same file system, ended outside of the rounds. If it is a sync (IO_FSYNC,
+ * IO_FDATASYNC, IO_FSYNC_DIR) that failed other than for want of room, or of the directory, the
+ * flusher fails: what the sync dropped may be what a round of somebody else counts on. */
+void flusher_sync_done(struct flusher *f, const struct io_op *op);
 
 /* No round is running and nobody asks, nothing is in flight. */
 bool flusher_is_idle(const struct flusher *f);

@@ -29,6 +29,7 @@ static void on_op_done(struct io_op *op)
     struct log_cut_exec *x = container_of(op, struct log_cut_exec, op);
     free(x->path);
     x->path = NULL;
+    flusher_sync_done(x->log->env.flusher, op);
     exec_run(x);
 }
 

@@ -48,6 +48,7 @@ static void on_op_done(struct io_op *op)
     struct log_end_task *t = container_of(op, struct log_end_task, op);
     free(t->path);
     t->path = NULL;
+    flusher_sync_done(t->log->env.flusher, op);
     if (op->result != ERR_OK && op->result != ERR_NOT_FOUND && t->result == ERR_OK) {
         t->result = op->result; /* Go on: the rest is not better off for staying. */
     }

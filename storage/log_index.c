@@ -50,7 +50,9 @@ static void index_run(struct log_index_task *t);
 
 static void on_op_done(struct io_op *op)
 {
-    index_run(container_of(op, struct log_index_task, op));
+    struct log_index_task *t = container_of(op, struct log_index_task, op);
+    flusher_sync_done(t->seg->log->env.flusher, op);
+    index_run(t);
 }
 
 static void submit(struct log_index_task *t, const struct io_op *op, enum index_state next)

@@ -81,6 +81,7 @@ static void run(struct purge *p);
 static void on_io_done(struct io_op *op)
 {
     struct purge *p = container_of(op, struct purge, op);
+    flusher_sync_done(p->env->flusher, op);
     if (op->result != ERR_OK && op->result != ERR_NOT_FOUND) {
         p->result = op->result;
     }

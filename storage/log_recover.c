@@ -398,6 +398,7 @@ static void flush_segment(struct log_recovery *r);
 static void on_flushed(struct io_op *op)
 {
     struct log_recovery *r = container_of(op, struct log_recovery, op);
+    flusher_sync_done(r->log->env.flusher, op);
     segment_file_unuse(r->seg);
     if (op->result != ERR_OK) {
         recovery_finish(r, op->result);

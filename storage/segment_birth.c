@@ -81,7 +81,9 @@ static void birth_free(struct log_birth *b)
 
 static void on_op_done(struct io_op *op)
 {
-    birth_run(container_of(op, struct log_birth, op));
+    struct log_birth *b = container_of(op, struct log_birth, op);
+    flusher_sync_done(b->log->env.flusher, op);
+    birth_run(b);
 }
 
 static void on_manifest_durable(struct store_wait *w)

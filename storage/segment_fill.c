@@ -39,6 +39,7 @@ static void fill_run(struct log_fill *fl);
 static void on_op_done(struct io_op *op)
 {
     struct log_fill *fl = container_of(op, struct log_fill, op);
+    flusher_sync_done(fl->seg->log->env.flusher, op);
     fill_run(fl);
 }
 

@@ -544,6 +544,7 @@ static void begin_growth(struct store *st)
     st->growth = STORE_GROWTH_MAKING;
     st->birth = (struct store_birth){
         .s = st->s,
+        .flusher = st->flusher,
         .dir = st->dir,
         .path = st->path,
         .path_new = st->path_new,

@@ -6,6 +6,7 @@
 #include "core/assert.h"
 #include "core/shard.h"
 #include "core/sm.h"
+#include "storage/flusher.h"
 
 enum {
     PIECE_SIZE = 256 << 10, /* Read or zeroed at once: submitting more stalls the loop. */
@@ -121,6 +122,7 @@ static void birth_go_on_write(struct store_birth *b)
 static void on_birth_op(struct io_op *op)
 {
     struct store_birth *b = container_of(op, struct store_birth, op);
+    flusher_sync_done(b->flusher, op);
     if (b->state == STORE_BIRTH_WAIT_CLOSE) {
         birth_end(b);
         return;

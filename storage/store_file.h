@@ -37,9 +37,10 @@ enum store_birth_state {
 
 struct store_birth {
     struct shard *s;
-    const char *dir;      /* The caller's, as the next two. */
-    const char *path;     /* The name it gets in the end, */
-    const char *path_new; /* and the one before. */
+    struct flusher *flusher; /* Learns of a failed sync. */
+    const char *dir;         /* The caller's, as the next two. */
+    const char *path;        /* The name it gets in the end, */
+    const char *path_new;    /* and the one before. */
     uint16_t shard;
     uint32_t area_blocks;
     void *context;

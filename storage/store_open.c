@@ -181,6 +181,7 @@ static void on_settled(struct io_op *op)
 {
     struct store *st = container_of(op, struct store, op);
     struct opening *o = st->birth.context;
+    flusher_sync_done(st->flusher, op);
     if (op->result != ERR_OK) {
         fail(o, op->result);
     } else if (o->state == OPEN_WAIT_SETTLE_DIR) {
@@ -226,6 +227,7 @@ static void begin_birth(struct opening *o)
     sm_move(open_states, &o->state, OPEN_WAIT_BIRTH);
     st->birth = (struct store_birth){
         .s = st->s,
+        .flusher = st->flusher,
         .dir = st->dir,
         .path = st->path,
         .path_new = st->path_new,
@@ -301,6 +303,7 @@ static void on_synced(struct io_op *op)
 {
     struct store *st = container_of(op, struct store, op);
     struct opening *o = st->birth.context;
+    flusher_sync_done(st->flusher, op);
     if (op->result != ERR_OK) {
         fail(o, op->result);
     } else if (o->is_birth) {

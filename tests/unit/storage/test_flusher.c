@@ -297,6 +297,38 @@ Test(flusher, a_withdrawn_ask_is_not_served)
     rig_free(r);
 }
 
+/* A sync of somebody's own that failed may have dropped what a round counts on; a full disk drops
+ * nothing, and what is no sync is no business of the flusher. */
+Test(flusher, a_failed_sync_of_somebody_else_is_fatal)
+{
+    static const struct {
+        const char *name;
+        enum io_kind kind;
+        enum err result;
+        bool is_fatal;
+    } cases[] = {
+        {"fsync", IO_FSYNC, ERR_IO, true},
+        {"fdatasync", IO_FDATASYNC, ERR_IO, true},
+        {"fsync_dir", IO_FSYNC_DIR, ERR_IO, true},
+        {"no room", IO_FSYNC, ERR_NO_SPACE, false},
+        {"no directory", IO_FSYNC_DIR, ERR_NOT_FOUND, false},
+        {"good", IO_FSYNC, ERR_OK, false},
+        {"write", IO_WRITE, ERR_IO, false},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rig *r = rig_new(true, i + 1);
+        ask(r, 0);
+        const struct io_op op = {.kind = cases[i].kind, .result = cases[i].result};
+        flusher_sync_done(r->f, &op);
+        flusher_sync_done(r->f, &op);
+        sim_shard_settle(&r->ss);
+        cr_assert(eq(int, r->failures, cases[i].is_fatal ? 1 : 0), "%s", cases[i].name);
+        cr_assert(eq(int, flusher_is_failed(r->f), cases[i].is_fatal), "%s", cases[i].name);
+        cr_assert(eq(int, r->clients[0].flushed, cases[i].is_fatal ? 0 : 1), "%s", cases[i].name);
+        rig_free(r);
+    }
+}
+
 /* Whichever op fails: reported once, nobody of that round or later is told, nothing is retried. */
 Test(flusher, the_first_failure_is_the_last_thing_that_happens)
 {

@@ -504,6 +504,11 @@ Test(log, the_nth_write_or_sync_may_fail)
                 log_rig_flush(rig);
             }
             has_hit = rig->ss.io_fault.injected > injected;
+            bool is_sync =
+                kinds[k] == IO_FSYNC || kinds[k] == IO_FDATASYNC || kinds[k] == IO_FSYNC_DIR;
+            if (is_sync && has_hit) { /* Whoever's it was: others may count on what it dropped. */
+                cr_assert(flusher_is_failed(rig->flusher), "kind=%d at=%u", (int)kinds[k], at);
+            }
             /* A spare may fail without harm. */
             bool is_fine = rig->failure != ERR_OK || log_last_index(rig->log) == 120 || !has_hit;
             cr_assert(is_fine, "kind=%d at=%u", (int)kinds[k], at);
