@@ -168,6 +168,9 @@ enum err log_persist_durable(struct log *l)
 /* All deadlines are one delay after a touch, so the list is sorted by appending. */
 void log_shared_touch(struct log_shared *ls, struct log *l)
 {
+    if (l->state != LOG_OPEN && l->state != LOG_CUTTING) {
+        return; /* A close persists by itself; after a delete nothing may be put. */
+    }
     list_remove(&l->quiet_link);
     list_push_back(&ls->quiet, &l->quiet_link);
     l->quiet_deadline_us = ls->s->now_us + ls->options.quiet_us;

@@ -335,6 +335,23 @@ void log_rig_crash(struct log_rig *rig, const struct disk_sim_crash *how)
     rig->log = NULL;
 }
 
+static void count_value(void *context, uint64_t sub, struct slice value)
+{
+    (void)sub;
+    (void)value;
+    (*(size_t *)context)++;
+}
+
+size_t log_rig_store_count(const struct log_rig *rig)
+{
+    static const enum store_kind kinds[] = {STORE_DURABLE, STORE_SEGMENT, STORE_CUT};
+    size_t count = 0;
+    for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
+        store_each(rig->store, &ID, kinds[k], &count, count_value);
+    }
+    return count;
+}
+
 /* ---- work ---- */
 
 static enum err append(struct log_rig *rig, const struct log_entry *entry)

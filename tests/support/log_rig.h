@@ -96,6 +96,8 @@ void log_rig_settle(struct log_rig *rig);
 enum err log_rig_cut(struct log_rig *rig, uint64_t index);
 /* Deletes the log; delete_result says how it went. */
 void log_rig_delete(struct log_rig *rig);
+/* How many values of the log the store has: votes, cuts, segments and D. */
+size_t log_rig_store_count(const struct log_rig *rig);
 /* Reads into dst; *ret_size. */
 enum err log_rig_read(struct log_rig *rig,
                       int64_t offset,

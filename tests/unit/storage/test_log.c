@@ -395,6 +395,34 @@ Test(log, a_full_disk_is_no_failure)
     rig_close(rig);
 }
 
+/* A round that was in flight ends after the delete began, and the unlinks take long: nothing of the
+ * log is put into the store again. */
+Test(log, a_delete_with_a_round_in_flight_leaves_no_value)
+{
+    for (uint32_t steps = 0; steps < 24; steps++) {
+        struct log_rig *rig = rig_open(40 + steps);
+        append_ok(rig, 1, 1000);
+        log_rig_settle(rig);
+        append_ok(rig, 1, 1000);
+        for (uint32_t i = 0; i < steps; i++) {
+            (void)sim_shard_step(&rig->ss);
+        }
+        io_fault_add(&rig->ss.io_fault,
+                     &(struct io_fault_rule){
+                         .kind = IO_UNLINK,
+                         .fd = IO_FAULT_ANY,
+                         .at = 1,
+                         .count = UINT32_MAX,
+                         .action = IO_FAULT_DELAY,
+                         .delay_us = 30 * 1000,
+                     });
+        log_rig_delete(rig);
+        log_rig_settle(rig);
+        cr_assert(eq(sz, log_rig_store_count(rig), 0), "steps=%u", steps);
+        rig_close(rig);
+    }
+}
+
 static void run_steps(struct log_rig *rig, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
