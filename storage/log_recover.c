@@ -229,6 +229,18 @@ static enum err read_records(struct log_recovery *r)
         return e;
     }
     l->has_dir = !list_is_empty(&l->segments);
+    bool was_written = l->persisted_index > 0 || r->cuts_count > 0;
+    if (was_written && !l->has_dir) {
+        /* All of its files would be taken for leftovers. */
+        log_error(log_shard(l)->log,
+                  "log_manifest_missing",
+                  "log=%s dir=%s durable_index=%" PRIu64 " cuts=%u",
+                  l->name,
+                  l->dir,
+                  l->persisted_index,
+                  r->cuts_count);
+        return ERR_CORRUPT;
+    }
     return place_cuts(r);
 }
 

@@ -19,6 +19,11 @@ const struct log_options RIG_OPTIONS_TINY = {
     .index_interval = 4 << 10,
 };
 
+struct partition_id log_rig_id(void)
+{
+    return ID;
+}
+
 void log_rig_path(uint64_t base_index, const char *suffix, char path[256])
 {
     char topic[UUID_TEXT_SIZE];

@@ -114,5 +114,6 @@ void log_rig_expect_recovered(struct log_rig *rig);
 /* Reading everything up to end_offset, in pieces of piece_size, gives the model's bytes. */
 void log_rig_expect_readable(struct log_rig *rig, size_t piece_size);
 
+struct partition_id log_rig_id(void);
 /* "<dir>/logs/<id>-0/<base><suffix>" into path. */
 void log_rig_path(uint64_t base_index, const char *suffix, char path[256]);

@@ -346,6 +346,22 @@ Test(recovery, a_missing_segment_is_refused)
     rig_close(rig);
 }
 
+/* D without a manifest: a log that was written, and whose files must not be taken for leftovers. */
+Test(recovery, a_missing_manifest_is_refused_and_removes_nothing)
+{
+    struct log_rig *rig = rig_with_blocks(303);
+    log_rig_start(rig);
+    struct store_key key = {.log = log_rig_id(), .kind = STORE_SEGMENT, .sub = 1};
+    cr_assert(eq(int, store_delete(rig->store, &key), ERR_OK));
+    cr_assert(eq(int, log_rig_open(rig), ERR_CORRUPT));
+    cr_assert(strstr(rig->ss.log_text, "log_manifest_missing") != NULL);
+    char path[256];
+    uint64_t size;
+    log_rig_path(1, ".log", path);
+    cr_assert(eq(int, disk_sim_file_size(rig->disk, path, &size), ERR_OK));
+    rig_close(rig);
+}
+
 static void make_file(struct log_rig *rig, const char *path)
 {
     struct io_op op = {
