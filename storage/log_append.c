@@ -47,6 +47,7 @@ static struct place find_place(const struct log *l, uint64_t size)
 static enum err refuse(struct log *l, enum err e)
 {
     l->wants_room = true;
+    l->was_busy |= e == ERR_BUSY;
     l->stats.refused++;
     return e;
 }
@@ -54,17 +55,16 @@ static enum err refuse(struct log *l, enum err e)
 static enum err check_room(struct log *l, const struct place *where, uint64_t size)
 {
     uint64_t backlog_size = l->appended_size - l->flushed_size;
-    if (backlog_size > 0 && backlog_size + size > LOG_BACKLOG_SIZE_MAX) {
-        return refuse(l, ERR_BUSY);
-    }
+    bool is_crowded = backlog_size > 0 && backlog_size + size > LOG_BACKLOG_SIZE_MAX;
     const struct log_segment *tail = log_tail_segment(l);
     if (where->seg == NULL && tail != NULL && !tail->is_usable) {
-        return refuse(l, ERR_BUSY); /* One birth at a time. */
+        is_crowded = true; /* One birth at a time. */
     }
-    if (l->is_full && (where->seg == NULL || where->pos + size > where->seg->filled_to)) {
-        return refuse(l, ERR_NO_SPACE);
+    bool needs_space = where->seg == NULL || where->pos + size > where->seg->filled_to;
+    if (l->is_full && (is_crowded || needs_space)) {
+        return refuse(l, ERR_NO_SPACE); /* Nobody knows for how long: not to be waited for. */
     }
-    return ERR_OK;
+    return is_crowded ? refuse(l, ERR_BUSY) : ERR_OK;
 }
 
 static uint64_t draw_salt(struct shard *s)
@@ -410,12 +410,23 @@ const struct flush_client_ops LOG_FLUSH_CLIENT_OPS = {
 void log_offer_room(struct log *l)
 {
     uint64_t backlog_size = l->appended_size - l->flushed_size;
-    if (!l->wants_room || l->is_failed || l->is_full || l->state != LOG_OPEN ||
-        backlog_size > LOG_BACKLOG_SIZE_MAX / 2) {
+    bool is_news = l->is_full ? l->was_busy : backlog_size <= LOG_BACKLOG_SIZE_MAX / 2;
+    if (!l->wants_room || !is_news || l->is_failed || l->state != LOG_OPEN) {
         return;
     }
     l->wants_room = false;
+    l->was_busy = false;
     l->callbacks->on_room(l->context);
+}
+
+void log_set_full(struct log *l, const char *what)
+{
+    if (!l->is_full) {
+        l->is_full = true;
+        log_warn(log_shard(l)->log, "log_disk_full", "log=%s while=%s", l->name, what);
+    }
+    shard_timer_arm(log_shard(l), &l->retry, LOG_RETRY_US);
+    log_offer_room(l);
 }
 
 void log_on_memory(struct buf_waiter *w)

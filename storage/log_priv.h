@@ -161,7 +161,8 @@ struct log {
     bool is_end_unknown; /* Damage reaches the end: no append. */
     bool is_full;        /* The disk was, at the last try. */
     bool wants_room;     /* An append was refused: call on_room. */
-    bool has_dir;        /* The partition's directory and its name are durable. */
+    bool was_busy; /* With ERR_BUSY: its owner waits, and does not know that the disk is full. */
+    bool has_dir;  /* The partition's directory and its name are durable. */
 
     struct list segments; /* struct log_segment */
     struct list pages;    /* struct log_page */
@@ -366,8 +367,11 @@ extern const struct flush_client_ops LOG_FLUSH_CLIENT_OPS;
 void log_kick(struct log *l);
 /* The oldest page with bytes not yet given to the disk; NULL if there is none. */
 struct log_page *log_first_untaken(const struct log *l);
-/* Calls on_room if somebody was refused and there may be room now. */
+/* Calls on_room if somebody was refused and there may be room now, or if one who waits has to learn
+ * that the disk is full. */
 void log_offer_room(struct log *l);
+/* Space could not be had: appends that need some are refused, and it is tried again later. */
+void log_set_full(struct log *l, const char *what);
 void log_on_memory(struct buf_waiter *w);
 void log_on_retry(struct timer *t);
 /* Starts again whatever the log waits for and nobody works on: after a full disk, a stopped birth,

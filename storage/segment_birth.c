@@ -190,11 +190,7 @@ static void failed(struct log_birth *b, enum err e)
     }
     b->state = BIRTH_RETRY;
     if (e == ERR_NO_SPACE || e == ERR_BUSY) {
-        if (!l->is_full) {
-            l->is_full = true;
-            log_warn(log_shard(l)->log, "log_disk_full", "log=%s while=birth", l->name);
-        }
-        shard_timer_arm(log_shard(l), &l->retry, LOG_RETRY_US);
+        log_set_full(l, "birth");
     } else {
         log_fail(l, e, "segment birth");
     }

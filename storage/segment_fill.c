@@ -78,11 +78,7 @@ static void finish(struct log_fill *fl, enum err e)
     free(fl);
 
     if (e == ERR_NO_SPACE || e == ERR_BUSY) {
-        if (!l->is_full) {
-            l->is_full = true;
-            log_warn(log_shard(l)->log, "log_disk_full", "log=%s while=fill", l->name);
-        }
-        shard_timer_arm(log_shard(l), &l->retry, LOG_RETRY_US);
+        log_set_full(l, "fill");
     } else if (e != ERR_OK) {
         log_fail(l, e, "zero-fill");
     } else {

@@ -441,6 +441,31 @@ static void expect_comes_back(struct log_rig *rig, const char *what, uint32_t at
     cr_assert(eq(u64, rig->flushed_index, log_last_index(rig->log)), "%s at=%u", what, at);
 }
 
+/* Who was refused for want of room when there still was space is told that there is none, once, and
+ * then gets ERR_NO_SPACE, however much of what was taken waits. */
+Test(log, who_waits_for_room_learns_that_the_disk_is_full)
+{
+    struct log_rig *rig = rig_open(14);
+    append_ok(rig, 1, 1000);
+    log_rig_settle(rig);
+    disk_sim_set_capacity(rig->disk, disk_sim_used_size(rig->disk));
+    enum err e = ERR_OK;
+    while (e == ERR_OK) {
+        e = log_rig_append(rig, 1, 30 << 10, 1000);
+    }
+    cr_assert(eq(int, e, ERR_BUSY));
+    uint32_t rooms_count = rig->rooms_count;
+    run_steps(rig, 300);
+    cr_assert(eq(u32, rig->rooms_count, rooms_count + 1));
+    cr_assert(eq(int, log_rig_append(rig, 1, 30 << 10, 1000), ERR_NO_SPACE));
+    run_steps(rig, 100);
+    cr_assert(eq(u32, rig->rooms_count, rooms_count + 1), "told once");
+    disk_sim_set_capacity(rig->disk, 0);
+    expect_comes_back(rig, "room", 0);
+    cr_assert(gt(u32, rig->rooms_count, rooms_count + 1));
+    rig_close(rig);
+}
+
 /* However little space is left, and wherever it ends: in a fill, a spare, or a birth that met the
  * end of a spare. */
 Test(log, a_disk_that_becomes_full_at_any_byte)
