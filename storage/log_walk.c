@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "core/reached.h"
 #include "storage/log_priv.h"
 
 enum page_step {
@@ -196,8 +197,11 @@ static uint64_t window_end(const struct log_walk *w, uint64_t pos)
     /* Behind the tail are zeros now, and perhaps entries by the time the walk gets there. A
      * recovery does not know the tail yet, and nobody appends meanwhile. */
     uint64_t tail_pos = block_align_up(w->segment->tail_pos);
-    if (w->log->state != LOG_OPENING && pos < tail_pos && tail_pos < end_pos) {
-        end_pos = tail_pos;
+    if (w->log->state != LOG_OPENING && pos < tail_pos) {
+        /* What is asked for comes anyway: a walk of one segment ends at the zeros behind it. */
+        uint64_t need_end = pos + w->need_size;
+        uint64_t seen_end = need_end > tail_pos ? need_end : tail_pos;
+        end_pos = seen_end < end_pos ? seen_end : end_pos;
     }
     const struct log_page *pg = log_page_find_above(w->segment, pos);
     return pg != NULL && pg->pos > pos && pg->pos < end_pos ? pg->pos : end_pos;
@@ -310,6 +314,7 @@ static bool enters_memory(struct log_walk *w)
     if (w->result.pos < w->scan.limit_pos || log_page_find(w->segment, w->result.pos) == NULL) {
         return false;
     }
+    reached(log_shard(w->log), "log_walk_enters_memory");
     w->window.size = 0;
     w->scan.pos = w->result.pos;
     return true;
