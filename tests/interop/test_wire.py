@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The wire by hand: what real clients rely on but do not show, and what only broken ones send.
 Numbers like C018 are those of the public fault reports the expectations come from."""
+import atexit
 import time
 import urllib.request
 import uuid
@@ -19,6 +20,7 @@ INVALID_RF, INVALID_CONFIG, INVALID_REQUEST, OUT_OF_ORDER, INVALID_EPOCH = 38, 4
 SESSION_NOT_FOUND, FENCED_EPOCH, UNKNOWN_EPOCH, CODEC, INVALID_RECORD, UNKNOWN_ID = 70, 74, 75, 76, 87, 100
 
 node = Node(fresh_dir("wire") / "data", "--set", "num.partitions=2", "--set", "socket.request.max.bytes=4MiB")
+atexit.register(node.__exit__)  # Also when only some tests were asked for.
 serial = iter(range(1 << 30))
 
 
