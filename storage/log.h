@@ -78,11 +78,13 @@ struct log_open {
  * written has no file and opens empty. */
 enum err log_open(const struct log_open *how, struct log **ret_log);
 
-/* Flushes, persists {D, commit}, closes files; then on_closed from the loop. No read may be begun
- * afterwards. The log is freed when on_closed returns. */
+/* Flushes, persists {D, commit}, closes files; then on_closed from the loop. No read, append or cut
+ * may be begun afterwards; a cut that is going on is finished first. The log is freed when
+ * on_closed returns. */
 void log_close(struct log *l, void *context, void (*on_closed)(void *context));
 
-/* Removes all files and store values of a log; on_deleted from the loop. The log is freed. */
+/* Removes all files and store values of a log; on_deleted from the loop. The log is freed.
+ * Otherwise like log_close. */
 void log_delete(struct log *l, void *context, void (*on_deleted)(void *context, enum err e));
 
 /* Copies an entry to the tail; entry->index is ignored, *ret_index is the one it got. The entry's

@@ -384,8 +384,12 @@ static void end_task(struct log_cut_task *t, enum err e)
     if (e != ERR_OK) {
         log_fail(l, e, "cut");
     }
+    if (l->end != NULL) {
+        log_end_start(l); /* It came meanwhile. */
+    }
     log_poke(l); /* Walks that were parked meanwhile. */
     c->on_cut(c);
+    log_resume(l);
 }
 
 static void on_executed(struct log_cut_exec *x, enum err e)
@@ -535,16 +539,18 @@ void log_cut_poke(struct log *l)
     if (t->state != CUT_WAIT_DRAIN) {
         return;
     }
+    if (!l->is_failed && l->flushed_index < l->last_index) {
+        /* What was appended is written first, if it needs a birth for that: with it the cut knows
+         * one case only. */
+        log_kick(l);
+        return;
+    }
     bool is_birth_over = log_birth_stop(l) || l->is_failed;
     if (!log_is_quiet(l) || !is_birth_over) {
         return;
     }
     if (l->is_failed) {
         end_task(t, ERR_FAILED);
-        return;
-    }
-    if (l->flushed_index < l->last_index) {
-        log_kick(l); /* What was appended is written first: with it the cut knows one case only. */
         return;
     }
     timer_cancel(&log_shard(l)->timers, &l->retry);

@@ -30,7 +30,8 @@ enum end_state {
 struct log_end_task {
     struct log *log;
     enum end_state state;
-    bool keeps_files; /* A close, or a delete whose store values may still be there. */
+    enum log_state log_state; /* LOG_CLOSING or LOG_DELETING. */
+    bool keeps_files;         /* A close, or a delete whose store values may still be there. */
     enum err result;
     void *context;
     void (*on_closed)(void *context);
@@ -268,20 +269,30 @@ void log_end_poke(struct log *l)
     }
 }
 
-static struct log_end_task *begin(struct log *l, enum log_state state, void *context)
+void log_end_start(struct log *l)
 {
     assert(l->state == LOG_OPEN);
+    l->state = l->end->log_state;
+    list_remove(&l->quiet_link);
+    log_poke(l);
+}
+
+static struct log_end_task *begin(struct log *l, enum log_state state, void *context)
+{
+    assert(l->state == LOG_OPEN || l->state == LOG_CUTTING);
+    assert(l->end == NULL);
     struct log_end_task *t = calloc(1, sizeof(*t));
     if (t == NULL) {
         panic("no memory to end a log");
     }
     t->log = l;
     t->state = END_WAIT_QUIET;
+    t->log_state = state;
     t->context = context;
-    l->state = state;
     l->end = t;
-    list_remove(&l->quiet_link);
-    log_poke(l);
+    if (l->state == LOG_OPEN) {
+        log_end_start(l);
+    } /* Else when the cut is done. */
     return t;
 }
 

@@ -277,6 +277,8 @@ void log_recovery_start(struct log *l);
 void log_recovery_poke(struct log *l);
 void log_cut_poke(struct log *l);
 void log_end_poke(struct log *l);
+/* A close or delete that was asked for begins: no cut is going on any more. */
+void log_end_start(struct log *l);
 
 /* The flusher failed: whoever waits for the store ends with ERR_FAILED. */
 void log_birth_abandon(struct log *l);

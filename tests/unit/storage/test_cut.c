@@ -215,6 +215,99 @@ Test(cut, lowers_d)
     rig_end(rig);
 }
 
+struct end_wait {
+    struct log_cut cut;
+    bool is_cut;
+    bool is_ended;
+};
+
+static void on_end_cut(struct log_cut *c)
+{
+    container_of(c, struct end_wait, cut)->is_cut = true;
+}
+
+static void on_end_closed(void *context)
+{
+    ((struct end_wait *)context)->is_ended = true;
+}
+
+static void on_end_deleted(void *context, enum err e)
+{
+    cr_assert(eq(int, e, ERR_OK));
+    ((struct end_wait *)context)->is_ended = true;
+}
+
+/* A close or delete that comes during a cut, at any step of it, waits for the cut. */
+Test(cut, is_finished_before_the_log_ends)
+{
+    for (uint32_t steps = 0; steps < 40; steps++) {
+        bool is_delete = steps % 2 == 1;
+        struct log_rig *rig = rig_new(5000 + steps);
+        rig_start(rig);
+        fill(rig, 10, 500, 1);
+        struct end_wait w = {.cut = {.index = 5, .on_cut = on_end_cut}};
+        log_cut_begin(rig->log, &w.cut);
+        for (uint32_t i = 0; i < steps && !w.is_cut; i++) {
+            (void)sim_shard_step(&rig->ss);
+        }
+        if (is_delete) {
+            log_delete(rig->log, &w, on_end_deleted);
+        } else {
+            log_close(rig->log, &w, on_end_closed);
+        }
+        cr_assert(sim_shard_run_until(&rig->ss, &w.is_ended), "%s", rig->ss.log_text);
+        cr_assert(w.is_cut, "steps=%u", steps);
+        cr_assert(eq(int, w.cut.result, ERR_OK));
+        rig->log = NULL;
+        log_rig_model_cut(rig, is_delete ? 1 : 5);
+        rig->acked_index = is_delete ? 0 : 4;
+        cr_assert(eq(int, log_rig_open(rig), ERR_OK), "%s", rig->ss.log_text);
+        cr_assert(eq(u64, log_last_index(rig->log), is_delete ? 0 : 4));
+        rig_end(rig);
+    }
+}
+
+/* Who was refused before a cut hears of room after it, and a segment whose birth met a full disk is
+ * born once there is space, wherever the cut found it. */
+Test(cut, wakes_what_waited)
+{
+    for (uint32_t at = 0; at < 48; at++) {
+        struct log_rig *rig = rig_new(6000 + at);
+        rig_start(rig);
+        fill(rig, 3, 500, 1);
+        log_rig_settle(rig);
+        disk_sim_set_capacity(rig->disk, disk_sim_used_size(rig->disk) + (at / 3) * (4 << 10));
+        uint32_t rooms_count = rig->rooms_count;
+        enum err e = ERR_OK;
+        for (int i = 0; i < 150 && e == ERR_OK; i++) {
+            e = log_rig_append(rig, 1, 1000, 1000);
+        }
+        bool is_refused = e != ERR_OK;
+        for (uint32_t i = 0; i < (at % 3) * 100; i++) {
+            (void)sim_shard_step(&rig->ss);
+        }
+        struct end_wait w = {
+            .cut = {.index = at % 2 == 0 ? 3 : log_last_index(rig->log) + 1, .on_cut = on_end_cut},
+        };
+        log_cut_begin(rig->log, &w.cut);
+        for (int i = 0; i < 300; i++) {
+            (void)sim_shard_step(&rig->ss);
+        }
+        disk_sim_set_capacity(rig->disk, 0);
+        cr_assert(sim_shard_run_until(&rig->ss, &w.is_cut), "at=%u %s", at, rig->ss.log_text);
+        cr_assert(eq(int, w.cut.result, ERR_OK));
+        log_rig_model_cut(rig, w.cut.index);
+        rig->flushed_index = log_flushed_index(rig->log);
+        log_rig_settle(rig);
+        bool is_told = rig->rooms_count > rooms_count;
+        cr_assert(is_told || !is_refused, "at=%u", at);
+        fill(rig, 80, 1000, 1);
+        cr_assert(eq(int, rig->failure, ERR_OK));
+        cr_assert(eq(u64, rig->flushed_index, rig->model_count), "at=%u", at);
+        rig_end(rig);
+    }
+}
+
 /* Old entries that stay in the first cut block have good checksums, and follow right behind the
  * cut. Nothing may take them for the log's. */
 Test(cut, leaves_old_bytes_that_never_come_back)
