@@ -259,6 +259,9 @@ static void on_write_done(struct io_op *op)
                   err_name(op->result),
                   op->raw_errno);
     }
+    if (op->result != ERR_OK || l->is_failed || flusher_is_failed(l->env.flusher)) {
+        log_poke(l); /* No round will end any more: a close may wait for this write alone. */
+    }
     flusher_write_done(l->env.flusher, op->result);
 }
 

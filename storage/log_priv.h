@@ -412,6 +412,11 @@ void log_index_pin(struct log_segment *seg);
 /* seg takes entries again: its file is gone, its points stay in memory. */
 void log_index_unseal(struct log_segment *seg);
 
+/* log_purge.c */
+
+/* The flusher failed: purges that wait for the store end with ERR_FAILED. */
+void log_purge_abandon(struct log_shared *ls);
+
 /* ---- log_shared.c ---- */
 
 struct log_shared {
@@ -422,6 +427,7 @@ struct log_shared {
     struct list cache;      /* struct log_page, clean, oldest first. */
     struct list idle_files; /* struct segment_file, open without users, oldest first. */
     struct list indexes;    /* struct log_segment whose points may go, longest unused first. */
+    struct list purges;     /* struct purge (log_purge.c) that wait for the store. */
     struct list quiet;      /* struct log whose {D, commit} is not persisted, by deadline. */
     struct timer quiet_timer;
     struct buf_reclaimer reclaimer; /* Others wait for memory: the cache gives way. */

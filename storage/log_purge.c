@@ -10,11 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/assert.h"
-#include "core/shard.h"
-#include "storage/flusher.h"
-#include "storage/log.h"
-#include "storage/store.h"
+#include "storage/log_priv.h"
 
 enum {
     PURGE_PATH_SIZE = 4096,
@@ -37,7 +33,8 @@ struct purge {
     struct io_op op;
     struct task task;
     struct store_wait wait;
-    char **names; /* Files still there; the last goes first. */
+    struct list link; /* In log_shared.purges, in PURGE_WAIT_STORE. */
+    char **names;     /* Files still there; the last goes first. */
     size_t names_count;
     bool is_out_of_memory;
     char dir[PURGE_PATH_SIZE];
@@ -90,7 +87,9 @@ static void on_io_done(struct io_op *op)
 
 static void on_durable(struct store_wait *w)
 {
-    run(container_of(w, struct purge, wait));
+    struct purge *p = container_of(w, struct purge, wait);
+    list_remove(&p->link);
+    run(p);
 }
 
 static void submit(struct purge *p, enum io_kind kind, const char *path, enum purge_state next)
@@ -144,8 +143,20 @@ static void forget_values(struct purge *p)
         finish(p);
         return;
     }
+    list_push_back(&p->env->shared->purges, &p->link);
     p->wait.on_durable = on_durable;
     store_wait_durable(p->env->store, &p->wait);
+}
+
+void log_purge_abandon(struct log_shared *ls)
+{
+    struct list *link;
+    while ((link = list_pop_front(&ls->purges)) != NULL) {
+        struct purge *p = container_of(link, struct purge, link);
+        store_wait_cancel(p->env->store, &p->wait);
+        p->result = ERR_FAILED;
+        shard_post(p->env->s, &p->task); /* Owners are told from the loop. */
+    }
 }
 
 static void run(struct purge *p)
@@ -200,6 +211,7 @@ void log_purge_begin(const struct log_env *env,
     uuid_format(&id->topic_id, topic);
     (void)snprintf(p->dir, sizeof(p->dir), "%s/logs/%s-%" PRId32, env->dir, topic, id->partition);
     list_init(&p->wait.link);
+    list_init(&p->link);
     task_init(&p->task, "log_purge", run_task);
     shard_post(env->s, &p->task);
 }

@@ -65,6 +65,7 @@ enum err log_shared_new(struct shard *s,
     list_init(&ls->logs);
     list_init(&ls->cache);
     list_init(&ls->idle_files);
+    list_init(&ls->purges);
     list_init(&ls->indexes);
     list_init(&ls->quiet);
     timer_init(&ls->quiet_timer, on_quiet_timer);
@@ -82,6 +83,7 @@ void log_shared_free(struct log_shared *ls)
     }
     assert(list_is_empty(&ls->logs));
     assert(list_is_empty(&ls->cache));
+    assert(list_is_empty(&ls->purges));
     timer_cancel(&ls->s->timers, &ls->quiet_timer);
     timer_cancel(&ls->s->timers, &ls->reclaim_timer);
     buf_pool_remove_reclaimer(&ls->reclaimer);
@@ -101,6 +103,7 @@ void log_shared_fail(struct log_shared *ls, enum err e)
         log_cut_abandon(l);
         log_end_abandon(l); /* The end of l. */
     }
+    log_purge_abandon(ls);
 }
 
 const struct log_shared_stats *log_shared_stats(const struct log_shared *ls)
