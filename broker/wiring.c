@@ -203,6 +203,10 @@ static void run_quiet(struct shard *here, struct xmsg *m)
     if (f->dispatch != NULL) {
         dispatch_stop(f->dispatch);
     }
+    if (f->b->clusters != NULL) {
+        cluster_quiesce(
+            cluster_set_get(f->b->clusters, here->id)); /* The server waits for answers. */
+    }
     if (f->server == NULL) {
         go_home(f, ERR_OK);
         return;

@@ -69,7 +69,7 @@ static void serve_cancel(struct shard *here, struct xmsg *m)
     struct cluster *c = cancel->server;
     struct partition *p = partition_table_find(&c->partitions, &cancel->id);
     if (p != NULL) {
-        partition_cancel_wait(p, cancel->target);
+        partition_cancel_op(p, cancel->target);
     }
     xmsg_forward(here, &cancel->msg);
 }
@@ -143,6 +143,7 @@ enum err cluster_set_new(const struct cluster_settings *settings,
         c->set = set;
         c->settings = settings;
         list_init(&c->applying);
+        timer_init(&c->drain_timer, shard_state_drained);
         set->clusters[i] = c;
     }
     *ret_set = set;

@@ -141,9 +141,10 @@ struct partition_op {
 
 void cluster_partition_submit(struct cluster *c, struct partition_op *op);
 
-/* Asks for the early end of a PARTITION_WAIT in flight; its on_done still comes (ERR_CANCELLED, or
- * ERR_OK if it was faster). Asking twice is harmless. cancel must stay valid until that on_done AND
- * its own on_done. */
+/* Asks for the early end of a PARTITION_WAIT in flight, or of a PARTITION_PRODUCE that waits for
+ * room (one that is appended goes on); its on_done still comes (ERR_CANCELLED, or what it would
+ * have been if it was faster). Asking twice is harmless. cancel must stay valid until that on_done
+ * AND its own on_done. */
 struct partition_cancel {
     struct partition_op *target;
     void (*on_done)(struct partition_cancel *cancel);
@@ -229,8 +230,18 @@ void cluster_start(struct cluster_set *set,
                    void *context,
                    cluster_started_fn *on_started);
 
-/* Refuses new operations (ERR_CANCELLED), ends waits, lets what was appended become durable, closes
- * all logs and stores; then on_stopped on shard 0, from its loop. On shard 0, after on_started. */
+/* The first step of a stop, on the shard of c, any number of times: from now on no operation and no
+ * request waits for room in a log (ERR_CANCELLED instead), and after CLUSTER_DRAIN_US none waits
+ * for a flush any more, so that nobody who waits for answers waits for a disk that is full or
+ * stuck. */
+enum {
+    CLUSTER_DRAIN_US = 2 * 1000 * 1000,
+};
+void cluster_quiesce(struct cluster *c);
+
+/* Refuses new operations (ERR_CANCELLED), ends waits, lets what was appended become durable unless
+ * that takes longer than cluster_quiesce says, closes all logs and stores; then on_stopped on shard
+ * 0, from its loop. On shard 0, after on_started. */
 typedef void cluster_stopped_fn(void *context);
 void cluster_stop(struct cluster_set *set,
                   struct shard *s,

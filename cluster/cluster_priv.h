@@ -37,6 +37,8 @@ struct cluster {
     const struct cluster_settings *settings;
     struct shard *s;  /* NULL until the start reached this shard. */
     bool is_stopping; /* Nothing new is begun. */
+    bool is_quiescing;
+    struct timer drain_timer; /* From cluster_quiesce on. */
 
     struct flusher *flusher;
     struct store *store;
@@ -76,3 +78,6 @@ void shard_state_remove(struct shard *here, struct broadcast_leg *leg);
 void shard_state_quiesce(struct shard *here, struct broadcast_leg *leg);
 void shard_state_close_partitions(struct shard *here, struct broadcast_leg *leg);
 void shard_state_close_store(struct shard *here, struct broadcast_leg *leg);
+
+/* The drain timer of cluster_quiesce. */
+void shard_state_drained(struct timer *t);

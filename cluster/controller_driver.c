@@ -85,6 +85,7 @@ struct controller_driver {
     int64_t id_next;        /* The block: [id_next, id_end). */
     int64_t id_end;
     bool is_block_wanted;
+    bool has_given_up; /* A stop waits for nothing any more. */
 
     struct task ready_task;
     enum err ready_error;
@@ -95,6 +96,8 @@ struct controller_driver {
     void *stop_context;
     void (*on_stopped)(void *context);
 };
+
+static const struct commit_rule commit_rule = {.voters_count = 1};
 
 static void run_queue(struct controller_driver *d);
 static void start_next_removal(struct controller_driver *d);
@@ -206,10 +209,26 @@ void controller_driver_stop(struct controller_driver *d,
     try_stop(d);
 }
 
+void controller_driver_give_up(struct controller_driver *d)
+{
+    if (d->state != DRIVER_SERVING && d->state != DRIVER_STOPPING) {
+        return; /* The start or the log failed, and all was answered; or there is no more. */
+    }
+    d->has_given_up = true;
+    finish_all(&d->queue, ERR_CANCELLED);
+    finish_all(&d->appended, ERR_CANCELLED);
+    answer_id_waiters(d, ERR_CANCELLED);
+    try_stop(d);
+}
+
 /* ---- removing the logs of deleted topics ---- */
 
 static void queue_change(struct controller_driver *d, struct change *change)
 {
+    if (d->has_given_up) {
+        change_finish(change, ERR_CANCELLED);
+        return;
+    }
     list_push_back(&d->queue, &change->link);
     run_queue(d);
 }
@@ -587,9 +606,8 @@ static void run_queue(struct controller_driver *d)
 static void on_flushed(void *context, uint64_t index)
 {
     struct controller_driver *d = context;
-    const struct commit_rule rule = {.voters_count = 1};
-    const uint64_t commit_index = commit_rule_index(&rule, index);
-    log_set_commit(d->log, commit_index);
+    assert_cmp(index, ==, log_flushed_index(d->log));
+    const uint64_t commit_index = commit_take(&commit_rule, d->log);
     while (!list_is_empty(&d->appended)) {
         struct change *change = container_of(d->appended.next, struct change, link);
         if (change->index > commit_index) {
@@ -756,7 +774,7 @@ static void on_opened(void *context, enum err e)
         fail_start(d, e);
         return;
     }
-    log_set_commit(d->log, log_flushed_index(d->log));
+    (void)commit_take(&commit_rule, d->log);
     move(d, DRIVER_WAIT_TERM);
     d->term_wait.on_durable = on_term_durable;
     store_wait_durable(d->c->store, &d->term_wait);
@@ -823,7 +841,7 @@ void controller_driver_free(struct controller_driver *d)
 
 void controller_driver_serve(struct controller_driver *d, struct controller_request *r)
 {
-    if (d->state == DRIVER_STOPPING || d->state == DRIVER_STOPPED) {
+    if (d->has_given_up || d->state == DRIVER_STOPPING || d->state == DRIVER_STOPPED) {
         answer(d, r, ERR_CANCELLED);
         return;
     }

@@ -43,6 +43,9 @@ void controller_driver_serve(struct controller_driver *d, struct controller_requ
 void controller_driver_stop(struct controller_driver *d,
                             void *context,
                             void (*on_stopped)(void *context));
+/* Answers all that waits for the log with ERR_CANCELLED, now and from now on: the disk took too
+ * long for a stop. Before or after controller_driver_stop. */
+void controller_driver_give_up(struct controller_driver *d);
 /* After on_stopped. */
 void controller_driver_free(struct controller_driver *d);
 

@@ -20,6 +20,13 @@ uint64_t commit_rule_index(const struct commit_rule *rule, uint64_t flushed_inde
     return flushed_index;
 }
 
+uint64_t commit_take(const struct commit_rule *rule, struct log *log)
+{
+    const uint64_t commit_index = commit_rule_index(rule, log_flushed_index(log));
+    log_set_commit(log, commit_index);
+    return commit_index;
+}
+
 /* ---- answering ---- */
 
 void partition_op_finish(struct shard *s, struct partition_op *op, enum err e)
@@ -147,6 +154,10 @@ void partition_park(struct partition *p, struct partition_op *op)
         partition_unpark(p, op);
         return;
     }
+    if (p->env->is_drained) {
+        partition_finish(p, op, ERR_CANCELLED);
+        return;
+    }
     list_push_back(&p->parked, &op->link);
 }
 
@@ -176,19 +187,23 @@ static void answer_waits(struct partition *p)
     }
 }
 
-/* The one place where commit and high watermark move. */
+/* The one place where commit and high watermark move. False if they stayed. */
+static bool move_commit(struct partition *p)
+{
+    const uint64_t old_index = p->commit_index;
+    p->commit_index = commit_take(&p->commit_rule, p->log);
+    assert_cmp(p->commit_index, >=, old_index);
+    assert_cmp(p->commit_index, ==, log_flushed_index(p->log)); /* Else the offset is another's. */
+    assert_cmp(log_flushed_offset(p->log), >=, p->high_watermark);
+    p->high_watermark = log_flushed_offset(p->log);
+    return p->commit_index > old_index;
+}
+
 static void advance_commit(struct partition *p)
 {
-    const uint64_t flushed_index = log_flushed_index(p->log);
-    const uint64_t commit_index = commit_rule_index(&p->commit_rule, flushed_index);
-    if (commit_index <= p->commit_index) {
+    if (!move_commit(p)) {
         return;
     }
-    assert_cmp(commit_index, ==, flushed_index); /* Else the offset is another's. */
-    assert_cmp(log_flushed_offset(p->log), >=, p->high_watermark);
-    p->commit_index = commit_index;
-    p->high_watermark = log_flushed_offset(p->log);
-    log_set_commit(p->log, commit_index);
     if (p->size_stat != NULL) {
         p->size_stat->value = log_size(p->log);
     }
@@ -251,21 +266,34 @@ void partition_read_ended(struct partition *p)
     try_end(p);
 }
 
+static void finish_counted(struct partition *p, struct list *ops, uint64_t *counter, enum err e)
+{
+    list_for_each (node, ops) {
+        (*counter)--;
+    }
+    finish_all(p, ops, e);
+}
+
 static void finish_waiting(struct partition *p, enum err e)
 {
-    uint64_t backlog_count = 0;
-    uint64_t waits_count = 0;
-    list_for_each (node, &p->backlog) {
-        backlog_count++;
-    }
-    list_for_each (node, &p->waits) {
-        waits_count++;
-    }
-    p->env->counters->backlog -= backlog_count;
-    p->env->counters->waits -= waits_count;
     finish_all(p, &p->early, e);
-    finish_all(p, &p->backlog, e);
-    finish_all(p, &p->waits, e);
+    finish_counted(p, &p->backlog, &p->env->counters->backlog, e);
+    finish_counted(p, &p->waits, &p->env->counters->waits, e);
+}
+
+void partition_refuse_backlog(struct partition *p)
+{
+    assert(p->env->is_quiescing);
+    finish_counted(p, &p->backlog, &p->env->counters->backlog, ERR_CANCELLED);
+}
+
+void partition_give_up_flushes(struct partition *p)
+{
+    assert(p->env->is_drained);
+    if (!list_is_empty(&p->parked)) { /* So it is open. */
+        finish_all(p, &p->parked, ERR_CANCELLED);
+        try_end(p);
+    }
 }
 
 /* ---- callbacks of the log ---- */
@@ -345,9 +373,7 @@ static void on_opened(void *context, enum err e)
         e = check_term(p);
     }
     if (e == ERR_OK) {
-        p->commit_index = commit_rule_index(&p->commit_rule, log_flushed_index(p->log));
-        p->high_watermark = log_flushed_offset(p->log);
-        log_set_commit(p->log, p->commit_index);
+        (void)move_commit(p);
     } else {
         log_error(
             p->env->s->log, "partition_open_failed", "partition=%s error=%s", p->name, err_name(e));
@@ -540,20 +566,21 @@ void partition_serve(struct partition *p, struct partition_op *op)
     assert(false && "no such operation");
 }
 
-void partition_cancel_wait(struct partition *p, const struct partition_op *op)
+void partition_cancel_op(struct partition *p, const struct partition_op *op)
 {
-    struct list *const queues[] = {&p->waits, &p->early};
+    struct list *const queues[] = {&p->waits, &p->backlog, &p->early};
     for (size_t i = 0; i < sizeof(queues) / sizeof(queues[0]); i++) {
         list_for_each (node, queues[i]) {
             if (node != &op->link) {
                 continue;
             }
             struct partition_op *found = container_of(node, struct partition_op, link);
-            if (found->kind != PARTITION_WAIT) {
+            if (found->kind != PARTITION_WAIT && found->kind != PARTITION_PRODUCE) {
                 return;
             }
             list_remove(node);
             p->env->counters->waits -= queues[i] == &p->waits;
+            p->env->counters->backlog -= queues[i] == &p->backlog;
             partition_finish(p, found, ERR_CANCELLED);
             return;
         }

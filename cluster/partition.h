@@ -61,6 +61,10 @@ struct partition_env {
     const struct log_env *log;
     struct partition_counters *counters;
     uint64_t term; /* Group 0's term of this start. */
+    /* A stop has begun: nothing waits for room (partition_refuse_backlog), later for nothing at all
+     * (partition_give_up_flushes). */
+    bool is_quiescing;
+    bool is_drained;
 };
 
 /* What of a log is committed. The seam where Raft sits: its commit index comes from match indexes
@@ -69,6 +73,9 @@ struct commit_rule {
     uint16_t voters_count;
 };
 uint64_t commit_rule_index(const struct commit_rule *rule, uint64_t flushed_index);
+/* Tells the log how far it is committed by the rule, and returns that: partitions and group 0
+ * commit here and nowhere else. */
+uint64_t commit_take(const struct commit_rule *rule, struct log *log);
 
 struct partition_open {
     const struct partition_env *env;
@@ -83,11 +90,17 @@ struct partition *partition_open(const struct partition_open *how);
 
 /* Takes the operation over; answers by sending op->msg on. */
 void partition_serve(struct partition *p, struct partition_op *op);
-/* Ends a wait if op is (still) one; op is compared, never looked into. */
-void partition_cancel_wait(struct partition *p, const struct partition_op *op);
+/* Ends a wait, or a produce that is not appended yet, if op is (still) one; op is compared, never
+ * looked into. */
+void partition_cancel_op(struct partition *p, const struct partition_op *op);
 
-/* Ends waits and the backlog with ERR_CANCELLED, lets what is appended commit, closes the log; then
- * on_closed from the loop, after which p is gone. Once. */
+/* The two steps of cluster_quiesce, after the flag of the environment is set: the backlog, then
+ * whatever waits for a flush, gets ERR_CANCELLED. p may be gone after the second. */
+void partition_refuse_backlog(struct partition *p);
+void partition_give_up_flushes(struct partition *p);
+
+/* Ends waits and the backlog with ERR_CANCELLED, lets what is appended commit (until is_drained),
+ * closes the log; then on_closed from the loop, after which p is gone. Once. */
 void partition_close(struct partition *p,
                      void *context,
                      void (*on_closed)(void *context, struct partition *p));

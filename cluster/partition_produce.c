@@ -197,6 +197,10 @@ void partition_produce(struct partition *p, struct partition_op *op)
     if (list_is_empty(&p->backlog) && try_produce(p, op)) {
         return;
     }
+    if (p->env->is_quiescing) {
+        refuse(p, op, ERR_CANCELLED);
+        return;
+    }
     reached(p->env->s, "produce_waits_for_room");
     p->env->counters->backlog++;
     list_push_back(&p->backlog, &op->link);

@@ -9,6 +9,7 @@
 
 #include "cluster/broadcast.h"
 #include "cluster/cluster_priv.h"
+#include "cluster/controller_driver.h"
 #include "cluster/memory.h"
 #include "cluster/placement.h"
 #include "core/assert.h"
@@ -390,9 +391,43 @@ static void close_partition(void *context, struct partition *p)
     partition_close(p, c, on_partition_closed);
 }
 
+static void refuse_backlog(void *context, struct partition *p)
+{
+    (void)context;
+    partition_refuse_backlog(p);
+}
+
+void cluster_quiesce(struct cluster *c)
+{
+    if (c->s == NULL || c->is_quiescing) {
+        return; /* The start did not come so far, or we were here before. */
+    }
+    c->is_quiescing = true;
+    c->partition_env.is_quiescing = true;
+    shard_timer_arm(c->s, &c->drain_timer, CLUSTER_DRAIN_US);
+    partition_table_each(&c->partitions, NULL, refuse_backlog);
+}
+
+static void give_up_flushes(void *context, struct partition *p)
+{
+    (void)context;
+    partition_give_up_flushes(p);
+}
+
+void shard_state_drained(struct timer *t)
+{
+    struct cluster *c = container_of(t, struct cluster, drain_timer);
+    c->partition_env.is_drained = true;
+    partition_table_each(&c->partitions, NULL, give_up_flushes);
+    if (c->controller != NULL) {
+        controller_driver_give_up(c->controller);
+    }
+}
+
 void shard_state_quiesce(struct shard *here, struct broadcast_leg *leg)
 {
     assert(leg->cluster->s == here);
+    cluster_quiesce(leg->cluster);
     leg->cluster->is_stopping = true;
     broadcast_leg_done(here, leg);
 }
@@ -419,6 +454,7 @@ static void on_store_closed(void *context)
     c->store = NULL;
     flusher_free(c->flusher); /* Accepts NULL. */
     c->flusher = NULL;
+    timer_cancel(&c->s->timers, &c->drain_timer);
     remove_stats(c);
     metadata_free(c->metadata);
     c->metadata = NULL;

@@ -714,6 +714,12 @@ Test(cluster, a_largest_timestamp_that_the_records_contradict_is_not_stored)
 
 enum { BURST = 300 };
 
+struct stuck {
+    struct batch batches[BURST];
+    struct partition_op ops[BURST];
+    struct counted counted[BURST];
+};
+
 Test(cluster, a_burst_beyond_the_room_of_the_log_is_answered_in_order)
 {
     struct disk_sim *disk = new_disk();
@@ -784,6 +790,127 @@ Test(cluster, a_full_disk_refuses_batches_and_takes_them_again_later)
     }
     cr_assert(eq(int, e, ERR_OK)); /* By itself. */
     sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}
+
+/* A disk that takes nothing any more, and clients that wait: for a flush, then for room. */
+static void submit_to_stuck_disk(struct sim_node *n, const struct uuid *id, struct stuck *stuck)
+{
+    io_fault_add(&n->shards[0].io_fault,
+                 &(struct io_fault_rule){
+                     .kind = IO_FAULT_ANY,
+                     .fd = IO_FAULT_ANY,
+                     .at = 1,
+                     .count = UINT32_MAX,
+                     .action = IO_FAULT_HANG,
+                 });
+    for (int i = 0; i < BURST; i++) {
+        make_batch_of(&stuck->batches[i], 200, -1, -1, -1);
+        stuck->ops[i] = produce_op(id, 0, &stuck->batches[i]);
+        stuck->ops[i].in.produce.acks = i == BURST - 1 ? 0 : -1;
+        stuck->ops[i].in.produce.on_copied = on_copied;
+        stuck->ops[i].on_done = on_counted_done;
+        stuck->ops[i].context = &stuck->counted[i];
+        cluster_partition_submit(sim_node_cluster(n, 0), &stuck->ops[i]);
+    }
+    sim_node_run(n, 2000);
+    cr_assert(eq(int, stuck->counted[0].copied, 1));
+    cr_assert(eq(int, stuck->counted[0].done, 0), "it waits for a flush");
+    cr_assert(eq(int, stuck->counted[BURST - 1].copied, 0), "it waits for room");
+    cr_assert(eq(int, stuck->counted[BURST - 1].done, 0));
+}
+
+static void start_small(struct sim_node *n, struct disk_sim *disk, struct uuid *ret_id)
+{
+    sim_node_init(n, disk, 1, 3);
+    n->settings.log.segment_size_max = 128 << 10;
+    n->settings.log.fill_step_min = 16 << 10;
+    n->settings.log.fill_step_max = 64 << 10;
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 1, ret_id), ERR_OK));
+    cr_assert(eq(i64, produce(n, 0, ret_id, 0, 1), 0)); /* Its log has a segment now. */
+}
+
+Test(cluster, a_stop_waits_for_no_disk)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct stuck *stuck = calloc(1, sizeof(*stuck));
+    struct uuid id;
+    start_small(n, disk, &id);
+    submit_to_stuck_disk(n, &id, stuck);
+    bool is_answered = false;
+    struct controller_request create = {
+        .kind = CONTROLLER_CREATE_TOPIC,
+        .on_done = on_flagged,
+        .context = &is_answered,
+        .in.create_topic = {.name = slice_of_string("u"),
+                            .partitions_count = 1,
+                            .replication_factor = 1},
+    };
+    controller_submit(sim_node_cluster(n, 0), &create);
+    sim_node_run(n, 100);
+    cr_assert(not(is_answered));
+
+    const uint64_t begun_us = n->shards[0].s->now_us;
+    cluster_quiesce(sim_node_cluster(n, 0));
+    sim_node_run(n, 100);
+    cr_assert(eq(int, stuck->counted[BURST - 1].done, 1));
+    cr_assert(eq(int, stuck->ops[BURST - 1].result, ERR_CANCELLED));
+    while (stuck->counted[0].done == 0 || !is_answered) {
+        cr_assert(sim_node_step(n));
+    }
+    cr_assert(le(u64, n->shards[0].s->now_us - begun_us, 2 * CLUSTER_DRAIN_US));
+    cr_assert(eq(int, stuck->ops[0].result, ERR_CANCELLED));
+    cr_assert(eq(int, create.result, ERR_CANCELLED));
+    io_fault_clear(&n->shards[0].io_fault);
+    io_fault_release(&n->shards[0].io_fault);
+    sim_node_stop(n);
+    for (int i = 0; i < BURST; i++) {
+        cr_assert(eq(int, stuck->counted[i].done, 1));
+        cr_assert(eq(int, stuck->counted[i].copied, 1));
+    }
+    free(stuck);
+    free(n);
+    disk_sim_free(disk);
+}
+
+static void on_called_back(struct partition_cancel *cancel)
+{
+    cancel->target = NULL;
+}
+
+Test(cluster, a_produce_can_be_called_back_until_it_is_appended)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct stuck *stuck = calloc(1, sizeof(*stuck));
+    struct uuid id;
+    start_small(n, disk, &id);
+    submit_to_stuck_disk(n, &id, stuck);
+    struct partition_cancel cancels[2] = {
+        {.target = &stuck->ops[0], .on_done = on_called_back},
+        {.target = &stuck->ops[BURST - 2], .on_done = on_called_back},
+    };
+    cluster_partition_cancel(sim_node_cluster(n, 0), &cancels[0]);
+    cluster_partition_cancel(sim_node_cluster(n, 0), &cancels[1]);
+    sim_node_run(n, 100);
+    cr_assert(eq(ptr, cancels[0].target, NULL));
+    cr_assert(eq(ptr, cancels[1].target, NULL));
+    cr_assert(eq(int, stuck->counted[0].done, 0));
+    cr_assert(eq(int, stuck->counted[BURST - 2].done, 1));
+    cr_assert(eq(int, stuck->counted[BURST - 2].copied, 1));
+    cr_assert(eq(int, stuck->ops[BURST - 2].result, ERR_CANCELLED));
+    io_fault_clear(&n->shards[0].io_fault);
+    io_fault_release(&n->shards[0].io_fault);
+    while (stuck->counted[BURST - 1].done == 0) {
+        cr_assert(sim_node_step(n));
+    }
+    cr_assert(eq(int, stuck->ops[BURST - 1].result, ERR_OK));
+    cr_assert(eq(int, stuck->ops[0].result, ERR_OK));
+    sim_node_stop(n);
+    free(stuck);
     free(n);
     disk_sim_free(disk);
 }
