@@ -3,7 +3,8 @@
  * Rules of use:
  *  1. log_append only copies into the tail; on_flushed tells when entries are durable, in order.
  *     Nobody may be told "done" before that.
- *  2. A refused append (ERR_BUSY) changed nothing; on_room comes when it is worth trying again.
+ *  2. A refused append (ERR_BUSY, ERR_NO_SPACE) left no entry, if perhaps the beginning of the next
+ *     segment; on_room comes when it is worth trying again, also to learn that the disk is full.
  *  3. Reads see whole batches in [offset, end_offset); the caller passes end_offset (the commit
  *     boundary), the log does not know what is committed.
  *  4. log_cut removes entries from an index on; derived state above must be rolled back by the

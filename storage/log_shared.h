@@ -1,5 +1,5 @@
 /* What all logs of one (data directory, shard) share: the tail cache, the list of quiet logs whose
- * D waits to be persisted, the open segment files, a block of zeros, background budget.
+ * D waits to be persisted, the open segment files, a block of zeros.
  *
  * Bounded: cached pages and loaded indexes by bytes, open files by count; at the limit the oldest
  * unused one goes.
