@@ -15,11 +15,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "broker/arguments.h"
 #include "broker/cores.h"
+#include "broker/descriptors.h"
 #include "broker/options.h"
 #include "broker/settings.h"
 #include "broker/wiring.h"
@@ -418,6 +420,43 @@ static enum err open_signals(struct start *st, char why[WHY_SIZE])
     return ERR_OK;
 }
 
+static enum err divide_files(struct start *st, char why[WHY_SIZE])
+{
+    struct rlimit limit;
+    struct conn_limits *conns = &st->settings.kafka_limits;
+    struct log_shared_options *files = &st->settings.cluster.log_shared;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return ERR_OK;
+    }
+    struct descriptors d;
+    char what[DESCRIPTORS_WHY_SIZE];
+    enum err e = descriptors_divide(
+        &(struct descriptors_asked){
+            .limit = limit.rlim_cur,
+            .shards_count = st->cores.count,
+            .listeners_count = st->settings.listeners_count,
+            .conns_max = conns->conns_max,
+            .files_max = files->files_max,
+        },
+        &d,
+        what);
+    if (e != ERR_OK) {
+        (void)snprintf(why, WHY_SIZE, "%s", what);
+        return e;
+    }
+    if (d.conns_max < conns->conns_max) {
+        log_info(&st->log,
+                 "connections_max_lowered",
+                 "per_core=%u configured=%u files_limit=%ju hint=\"ulimit -n, LimitNOFILE=\"",
+                 d.conns_max,
+                 conns->conns_max,
+                 (uintmax_t)limit.rlim_cur);
+    }
+    conns->conns_max = d.conns_max;
+    files->files_max = d.files_max;
+    return ERR_OK;
+}
+
 static enum err transport_new(void *context, struct shard *s, struct transport **ret_transport)
 {
     (void)context;
@@ -471,7 +510,10 @@ static void free_all(struct start *st)
 static enum err serve(struct start *st, char why[WHY_SIZE])
 {
     logger_init_stderr(&st->log, (enum log_level)config_number(st->config, OPTION_LOG_LEVEL));
-    enum err e = check_memory(st, why);
+    enum err e = divide_files(st, why);
+    if (e == ERR_OK) {
+        e = check_memory(st, why);
+    }
     if (e == ERR_OK) {
         e = open_signals(st, why);
     }

@@ -46,6 +46,8 @@ enum err io_err_of(int64_t negative_errno)
     case EPIPE:
         return ERR_CLOSED;
     case ENOBUFS:
+    case EMFILE: /* Descriptors come back: no damage, and a reason to try again. */
+    case ENFILE:
         return ERR_BUSY;
     default:
         return ERR_IO;

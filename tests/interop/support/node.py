@@ -32,13 +32,14 @@ class StartFailed(Exception):
 class Node:
     """Started by the constructor. Use as a context manager: the process never outlives it."""
 
-    def __init__(self, data_dir, *options, kafka="127.0.0.1:0", admin="127.0.0.1:0", ready_seconds=30):
+    def __init__(self, data_dir, *options, kafka="127.0.0.1:0", admin="127.0.0.1:0", ready_seconds=30,
+                 **popen):
         self.data_dir = pathlib.Path(data_dir)
         self.log_path = self.data_dir.with_name(self.data_dir.name + ".log")
         self.log = open(self.log_path, "a")
         self.process = subprocess.Popen(
             [binary(), "start", "--data-dir", str(data_dir), "--kafka", kafka, "--admin", admin, *options],
-            stdout=subprocess.PIPE, stderr=self.log, text=True)
+            stdout=subprocess.PIPE, stderr=self.log, text=True, **popen)
         self.stdout = queue.Queue()
         threading.Thread(target=self._pump, daemon=True).start()
         try:

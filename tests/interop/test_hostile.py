@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""Clients that mean harm or are broken, machines that are too small: nobody else pays for it."""
+import random
+import resource
+import time
+
+from support import wire
+from support.check import equal, expect, run_all
+from support.definitions import ask, codec, has, send
+from support.node import Node, fresh_dir, refused_start
+from support.wire import Connection, batch
+
+NONE = 0
+KEYS = ("produce", "fetch", "list_offsets", "metadata", "find_coordinator", "create_topics", "delete_topics",
+        "init_producer_id")
+
+
+def rss_kib(node):
+    for line in open(f"/proc/{node.process.pid}/status"):
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1])
+    raise ValueError("no VmRSS")
+
+
+def expect_alive(node, what):
+    with Connection(node.kafka) as c:
+        equal(ask(c, "api_versions", 0, {})["error_code"], NONE, what)
+
+
+def filled(c, message):
+    """A request in which nothing is empty."""
+    def one(f):
+        if f.is_struct:
+            return filled(c, f.struct)
+        if f.type == "records":
+            return batch([b"v"])
+        return {"uuid": c.default(f), "string": "t", "bytes": b"b"}.get(f.type, 1)
+    return {f.name: [one(f), one(f)] if f.is_array else one(f)
+            for f in message.plain() if has(f.versions, c.version)}
+
+
+def mutations(body, rng):
+    for size in range(len(body)):
+        yield body[:size]
+    giants = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xfe", b"\x80\0\0\0", b"\xff\xff\xff\xff\x07", b"\xff" * 9 + b"\x01")
+    for at in range(len(body)):
+        for giant in giants:
+            yield body[:at] + giant + body[at + len(giant):]
+    for _ in range(20):
+        data = bytearray(body)
+        for _ in range(3):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        yield bytes(data)
+
+
+def test_requests_cut_and_swollen_at_every_byte():
+    """Every request is answered or costs its connection, within no memory to speak of."""
+    rng = random.Random(7)
+    with Node(fresh_dir("hostile_requests") / "data") as node:
+        expect_alive(node, "before")
+        before = rss_kib(node)
+        for name in KEYS:
+            newest = codec(name, 0).api.stable_max
+            for version in {newest, max(codec(name, 0).api.versions[0], 3 if name == "produce" else 0)}:
+                c = codec(name, version)
+                body = c.write(c.api.request.root, filled(c, c.api.request.root))
+                for data in mutations(body, rng):
+                    with Connection(node.kafka) as connection:
+                        connection.send(c.api.key, version, data, c.flexible)
+                        try:
+                            connection.receive()
+                        except EOFError:
+                            pass
+        expect_alive(node, "after")
+        grown = rss_kib(node) - before
+        expect(grown < 32 << 10, f"grew by {grown} KiB")
+        equal(node.stop()[0], 0, "exit code")
+
+
+def test_half_frames_give_way():
+    """A few bytes announce a megabyte each: when no memory is left, they go, and not the others."""
+    with Node(fresh_dir("hostile_half") / "data", "--cores", "0", "--memory", "16MiB") as node:
+        with Connection(node.kafka, 20) as c:
+            equal(c.create_topic("t"), NONE, "create")
+            half = []
+            for size in [1 << 20] * 16 + [1 << 16] * 64 + [4000] * 2000:
+                half.append(Connection(node.kafka))
+                half[-1].send_raw(wire.i32(size) + b"\0\0\0\x09")
+            began = time.monotonic()
+            equal(c.produce("t", 0, batch([b"x" * 100000]), timeout_ms=20000)[:2], (NONE, 0), "produce")
+            expect(time.monotonic() - began < 15, "the wait is too long")
+            for connection in half:
+                connection.socket.close()
+        expect_alive(node, "after")
+
+
+def test_readers_that_do_not_read_give_way():
+    with Node(fresh_dir("hostile_readers") / "data", "--cores", "0", "--memory", "64MiB") as node:
+        with Connection(node.kafka, 20) as c:
+            equal(c.create_topic("t"), NONE, "create")
+            data = batch([b"x" * 500000])
+            for i in range(20):
+                equal(c.produce("t", 0, data)[:2], (NONE, i), "produce")
+            wanted = {"partition": 0, "current_leader_epoch": -1, "fetch_offset": 0, "partition_max_bytes": 1 << 23}
+            idle = [Connection(node.kafka) for _ in range(60)]
+            for connection in idle:
+                for _ in range(4):
+                    send(connection, "fetch", 11, {
+                        "replica_id": -1, "max_wait_ms": 100, "min_bytes": 1, "max_bytes": 1 << 23,
+                        "session_epoch": -1, "topics": [{"topic": "t", "partitions": [wanted]}]})
+            time.sleep(1)
+            deadline = time.monotonic() + 15
+            records = b""
+            while not records and time.monotonic() < deadline:
+                error, _, records = c.fetch("t", 0, 0, max_wait_ms=500, partition_max_bytes=1)
+                equal(error, NONE, "fetch")
+            expect(records, "a reader that reads got nothing")
+            for connection in idle:
+                connection.socket.close()
+
+
+def limit_files(count):
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+
+
+def test_connections_take_no_descriptors_of_files():
+    with Node(fresh_dir("hostile_descriptors") / "data", "--cores", "0", preexec_fn=limit_files(320)) as node:
+        with Connection(node.kafka) as c:
+            equal(c.create_topic("t", 60), NONE, "create")
+            flood = [Connection(node.kafka) for _ in range(400)]
+            for i in range(60):
+                equal(c.produce("t", i, batch([b"x"]))[:2], (NONE, 0), f"produce to {i}")
+                expect(c.fetch("t", i, 0)[2], f"fetch of {i}")
+            for connection in flood:
+                connection.socket.close()
+        time.sleep(0.3)
+        expect_alive(node, "after")
+        lines = node.log_path.read_text().splitlines()
+        expect(len(lines) < 30, f"{len(lines)} lines of log for 400 connections")
+
+
+def test_too_few_descriptors_are_refused():
+    code, stdout, lines = refused_start(fresh_dir("hostile_no_descriptors") / "data", preexec_fn=limit_files(64))
+    lines = [line for line in lines if line.startswith("coreflume: ")]
+    equal((code, stdout, len(lines)), (1, "", 1), "refusal")
+    expect("ulimit -n" in lines[0], f"no fix in {lines[0]!r}")
+
+
+run_all(globals())
