@@ -20,13 +20,41 @@ struct arena_block {
 
 void arena_init(struct arena *a, size_t size_max)
 {
-    *a = (struct arena){.size_max = size_max};
+    arena_init_shared(a, size_max, NULL);
+}
+
+void arena_init_shared(struct arena *a, size_t size_max, struct arena_budget *budget)
+{
+    *a = (struct arena){.size_max = size_max, .budget = budget};
+}
+
+/* False if there is not so much left. */
+static bool charge(struct arena_budget *budget, size_t size)
+{
+    if (budget == NULL) {
+        return true;
+    }
+    assert(budget->size <= budget->size_max);
+    if (size > budget->size_max - budget->size) {
+        return false;
+    }
+    budget->size += size;
+    return true;
+}
+
+static void discharge(struct arena_budget *budget, size_t size)
+{
+    if (budget != NULL) {
+        assert(budget->size >= size);
+        budget->size -= size;
+    }
 }
 
 static void free_block(struct arena *a)
 {
     struct arena_block *block = a->blocks;
     a->blocks = block->older;
+    discharge(a->budget, block->size);
     free(block);
 }
 
@@ -35,7 +63,7 @@ void arena_done(struct arena *a)
     while (a->blocks != NULL) {
         free_block(a);
     }
-    arena_init(a, a->size_max);
+    arena_init_shared(a, a->size_max, a->budget);
 }
 
 void arena_reset(struct arena *a)
@@ -64,8 +92,12 @@ static bool add_block(struct arena *a, size_t size)
     if (block_size < size) {
         block_size = size;
     }
+    if (!charge(a->budget, block_size)) {
+        return false;
+    }
     struct arena_block *block = malloc(sizeof(*block) + block_size);
     if (block == NULL) {
+        discharge(a->budget, block_size);
         return false;
     }
     block->older = a->blocks;

@@ -1,6 +1,6 @@
 /* Bump memory for what lives as long as one request. Nothing is freed singly; arena_reset gives all
  * back at once. Grows in blocks up to a limit; at the limit arena_alloc returns NULL, and decoders
- * report ERR_TOO_LARGE.
+ * report ERR_TOO_LARGE. Several arenas may share a budget, which bounds what they take together.
  *
  * Shard: the owner's.
  */
@@ -11,15 +11,23 @@
 
 struct arena_block;
 
+struct arena_budget {
+    size_t size; /* Of the blocks of all arenas with this budget. */
+    size_t size_max;
+};
+
 struct arena {
     struct arena_block *blocks; /* Newest first. */
     uint8_t *cursor;
     uint8_t *end;
     size_t used_size; /* Bytes handed out and lost to alignment. */
     size_t size_max;
+    struct arena_budget *budget; /* NULL = none. */
 };
 
 void arena_init(struct arena *a, size_t size_max);
+/* At the budget's limit arena_alloc returns NULL, as at the arena's own. budget must outlive it. */
+void arena_init_shared(struct arena *a, size_t size_max, struct arena_budget *budget);
 void arena_done(struct arena *a);
 
 /* Keeps the first block, so that a steady caller stops calling malloc. */

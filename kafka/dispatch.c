@@ -15,7 +15,8 @@ enum {
     REQUESTS_IDLE_MAX = 64,
     HEADER_FIXED_SIZE = 8, /* Key, version, correlation id. */
     LABELS_SIZE = 40,
-    FETCH_MEMORY_SHARE = 8, /* One answer takes at most this part of a shard's memory. */
+    FETCH_MEMORY_SHARE = 8,  /* One answer takes at most this part of a shard's memory. */
+    ARENAS_MEMORY_SHARE = 4, /* All requests' arenas: as much as this part, beside the pool. */
 };
 
 struct api_stats {
@@ -58,7 +59,7 @@ static struct request *request_new(struct dispatch *d)
     struct request *r = calloc(1, sizeof(*r));
     if (r != NULL) {
         list_init(&r->link);
-        arena_init(&r->arena, REQUEST_ARENA_SIZE_MAX);
+        arena_init_shared(&r->arena, REQUEST_ARENA_SIZE_MAX, &d->arenas);
     }
     return r;
 }
@@ -197,13 +198,14 @@ static void add_stats(struct dispatch *d)
     }
 }
 
-/* A single slow reader must not hold all memory. */
-static size_t fetch_size_max(const struct dispatch *d)
+static void set_limits(struct dispatch *d)
 {
     struct buf_pool_stats stats;
     buf_pool_stats(d->s->bufs, &stats);
+    /* A single slow reader must not hold all memory. */
     const size_t share = stats.size_max / FETCH_MEMORY_SHARE;
-    return d->settings->fetch_size_max < share ? d->settings->fetch_size_max : share;
+    d->fetch_size_max = d->settings->fetch_size_max < share ? d->settings->fetch_size_max : share;
+    d->arenas.size_max = stats.size_max / ARENAS_MEMORY_SHARE;
 }
 
 enum err dispatch_new(const struct dispatch_options *o, struct dispatch **ret_dispatch)
@@ -220,7 +222,7 @@ enum err dispatch_new(const struct dispatch_options *o, struct dispatch **ret_di
     d->s = o->s;
     d->cluster = o->cluster;
     d->settings = o->settings;
-    d->fetch_size_max = fetch_size_max(d);
+    set_limits(d);
     list_init(&d->parked);
     list_init(&d->idle);
     add_stats(d);

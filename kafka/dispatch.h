@@ -3,8 +3,9 @@
  *  1. An unknown key or a version that is not served closes the connection, as in Kafka; only
  *     ApiVersions answers any version (in version 0, error 35).
  *  2. A body that cannot be decoded closes the connection.
- *  3. What a request needs lives in its arena and is bounded (REQUEST_ARENA_SIZE_MAX); beyond the
- *     bound the connection is closed.
+ *  3. What a request needs lives in its arena and is bounded (REQUEST_ARENA_SIZE_MAX), and so is
+ *     what all requests of the shard need together (a quarter of its memory); beyond a bound the
+ *     connection is closed.
  *
  * Shard: one per shard; all calls on that shard.
  */

@@ -32,6 +32,9 @@ struct dispatch {
     struct cluster *cluster;
     const struct dispatch_settings *settings;
     size_t fetch_size_max; /* fetch.max.bytes, or what one answer may take of the memory. */
+    /* Of all requests' arenas together: they are no part of the shard's pool, and pipelining
+     * multiplies what one request may take. */
+    struct arena_budget arenas;
     bool is_stopping;
     struct list parked; /* struct request, by parked_link: waiting for data. */
     /* Private to dispatch.c, as what follows. */
@@ -72,7 +75,8 @@ bool request_is_answered(const struct request *r);
 /* The advertised endpoint of the listener the request came in on. */
 const struct net_address *request_endpoint(const struct request *r);
 
-/* Zeroed memory of the request. NULL at the limit: the handler then calls request_abort. */
+/* Zeroed memory of the request. NULL at a limit, its own or all requests': the handler then calls
+ * request_abort. */
 [[nodiscard]] void *request_alloc(struct request *r, size_t count, size_t size);
 
 /* Answers with a struct <api>_response of the request's API; nothing of it is needed afterwards. */

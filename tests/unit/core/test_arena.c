@@ -72,3 +72,24 @@ Test(arena, strings_are_terminated)
     cr_assert(eq(str, copy, ""));
     arena_done(&a);
 }
+
+Test(arena, a_budget_bounds_all_that_share_it)
+{
+    struct arena_budget budget = {.size_max = 13000};
+    struct arena a;
+    struct arena b;
+    arena_init_shared(&a, 1 << 20, &budget);
+    arena_init_shared(&b, 1 << 20, &budget);
+    cr_assert(ne(ptr, arena_alloc(&a, 6000), NULL));
+    cr_assert(eq(ptr, arena_alloc(&b, 8000), NULL));
+    cr_assert(ne(ptr, arena_alloc(&b, 100), NULL), "a block of 4096 still fits");
+    arena_reset(&a);
+    cr_assert(ne(ptr, arena_alloc(&b, 5000), NULL));
+    arena_done(&a);
+    arena_done(&b);
+    cr_assert(eq(sz, budget.size, 0));
+    cr_assert(ne(ptr, arena_alloc(&a, 6000), NULL), "an arena that is done starts afresh");
+    cr_assert(eq(ptr, arena_alloc(&b, 8000), NULL));
+    arena_done(&a);
+    cr_assert(eq(sz, budget.size, 0));
+}
