@@ -1,7 +1,8 @@
 /* Produce: each partition's batch goes to the shard that owns it, in the order of the request; the
  * answer leaves when all are done or the request's timeout has passed. A batch that was not done in
- * time stays in flight with all its memory: it may still become durable, and the client is told so
- * (REQUEST_TIMED_OUT).
+ * time is called back if it still waits for room, so that its frame, which no connection is charged
+ * for any more, does not stay; one that is appended goes on and may still become durable. The
+ * client is told that it cannot know (REQUEST_TIMED_OUT).
  */
 #include "kafka/proto/produce.h"
 
@@ -24,6 +25,7 @@ enum {
 
 struct part {
     struct partition_op op;
+    struct partition_cancel cancel;
     struct produce_response_partition *out;
     struct produce_response_record_error record_error; /* What out may point at. */
     bool is_done;
@@ -119,6 +121,18 @@ static void on_done(struct partition_op *op)
     request_release(r);
 }
 
+static void on_cancelled(struct partition_cancel *cancel)
+{
+    request_release(cancel->target->context);
+}
+
+static void call_back(struct request *r, struct part *part)
+{
+    part->cancel = (struct partition_cancel){.target = &part->op, .on_done = on_cancelled};
+    request_hold(r);
+    cluster_partition_cancel(r->d->cluster, &part->cancel);
+}
+
 static void on_timeout(struct timer *t)
 {
     struct produce_state *state = container_of(t, struct produce_state, timer);
@@ -127,6 +141,7 @@ static void on_timeout(struct timer *t)
         struct part *part = &state->parts[i];
         if (!part->is_done) {
             set_error(state, part, KAFKA_REQUEST_TIMED_OUT, kafka_error_advice(ERR_TIMED_OUT));
+            call_back(r, part);
         }
     }
     request_hold(r);

@@ -5,6 +5,7 @@
 
 #include "kafka/proto/error_codes.h"
 #include "kafka/proto/produce.h"
+#include "kafka/request.h"
 #include "storage/batch.h"
 
 #include "tests/support/kafka_rig.h"
@@ -129,8 +130,9 @@ Test(produce, the_frame_is_given_back_early)
     kafka_rig_done(&g);
 }
 
-/* A partition that is late is said to be so; its operation, and the bytes it points at, live on. */
-Test(produce, a_timeout_answers_and_leaves_the_operation_alone)
+/* A partition that is late is said to be so; its operation is called back, and lives on with the
+ * bytes it points at until it ends: here it was appended already. */
+Test(produce, a_timeout_answers_and_calls_back)
 {
     struct kafka_rig g;
     kafka_rig_init(&g);
@@ -147,10 +149,39 @@ Test(produce, a_timeout_answers_and_leaves_the_operation_alone)
 
     struct partition_op *op = fake_cluster_op(&g.cluster, 1);
     cr_assert(eq(int, memcmp(op->in.produce.batch.data, batch_bytes, sizeof(batch_bytes)), 0));
+    cr_assert(eq(u32, g.cluster.cancels_count, 1), "partition 0 was done");
+    cr_assert(eq(ptr, g.cluster.cancels[0]->target, op));
+    fake_cluster_end_cancel(&g.cluster);
     copy(&g, 1);
     end_ok(&g, 1, 5);
     cr_assert(eq(ptr, (void *)answer(&g), NULL), "one request, one answer");
     kafka_rig_done(&g);
+}
+
+Test(produce, a_batch_that_is_called_back_leaves_no_memory)
+{
+    for (int order = 0; order < 2; order++) {
+        struct kafka_rig g;
+        kafka_rig_init(&g);
+        fake_cluster_add_topic(&g.cluster, "topic", 1);
+        send_produce(&g, "topic", 1, -1);
+        cr_assert(gt(sz, kafka_rig_memory(&g), 0));
+        kafka_rig_advance(&g, (TIMEOUT_MS + 1) * 1000);
+        cr_assert(eq(int, part_at(answer(&g), 0)->error_code, KAFKA_REQUEST_TIMED_OUT));
+        struct partition_op *op = fake_cluster_op(&g.cluster, 0);
+        if (order == 0) {
+            op->in.produce.on_copied(op);
+            fake_cluster_end_op(&g.cluster, op, ERR_CANCELLED, 0);
+            fake_cluster_end_cancel(&g.cluster);
+        } else {
+            fake_cluster_end_cancel(&g.cluster);
+            op->in.produce.on_copied(op);
+            fake_cluster_end_op(&g.cluster, op, ERR_CANCELLED, 0);
+        }
+        kafka_rig_run(&g);
+        cr_assert(eq(sz, kafka_rig_memory(&g), 0));
+        kafka_rig_done(&g);
+    }
 }
 
 Test(produce, acks_0_is_never_answered)
@@ -178,6 +209,23 @@ Test(produce, acks_0_to_nowhere_closes_at_once)
     struct kafka_rig g;
     kafka_rig_init(&g);
     send_produce(&g, "nosuch", 1, 0);
+    cr_assert(fake_peer_is_closed(g.peer));
+    kafka_rig_done(&g);
+}
+
+Test(produce, requests_share_a_budget)
+{
+    struct kafka_rig g;
+    kafka_rig_init(&g);
+    fake_cluster_add_topic(&g.cluster, "topic", 1);
+    send_produce(&g, "topic", 1, -1);
+    g.dispatch->arenas.size_max = g.dispatch->arenas.size;
+    send_produce(&g, "topic", 1, -1);
+    cr_assert(eq(u32, g.cluster.ops_count, 1), "the second one found no memory");
+    copy(&g, 0);
+    end_ok(&g, 0, 7);
+    kafka_rig_run(&g);
+    cr_assert(eq(i64, part_at(answer(&g), 0)->base_offset, 7));
     cr_assert(fake_peer_is_closed(g.peer));
     kafka_rig_done(&g);
 }
