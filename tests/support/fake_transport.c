@@ -1,5 +1,6 @@
 #include "tests/support/fake_transport.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -112,7 +113,7 @@ static struct fake_peer *peer_new(struct fake_transport *ft, const char *name)
     assert(p != NULL);
     p->stream.transport = &ft->transport;
     p->transport = ft;
-    (void)strncpy(p->name, name, sizeof(p->name) - 1);
+    (void)snprintf(p->name, sizeof(p->name), "%.*s", (int)sizeof(p->name) - 1, name);
     list_init(&p->chunks);
     list_init(&p->sends);
     p->window_size = SIZE_MAX;
