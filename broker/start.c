@@ -10,6 +10,7 @@
  */
 #include "broker/start.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -420,6 +421,25 @@ static enum err open_signals(struct start *st, char why[WHY_SIZE])
     return ERR_OK;
 }
 
+/* Partitions and connections take descriptors by the thousands, and the soft limit is low for the
+ * sake of programs that use select. */
+static void raise_files_limit(struct start *st)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) {
+        return;
+    }
+    const rlim_t old = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        log_warn(&st->log,
+                 "files_limit_not_raised",
+                 "limit=%ju errno=%d hint=\"ulimit -n, LimitNOFILE=\"",
+                 (uintmax_t)old,
+                 errno);
+    }
+}
+
 static enum err divide_files(struct start *st, char why[WHY_SIZE])
 {
     struct rlimit limit;
@@ -510,6 +530,7 @@ static void free_all(struct start *st)
 static enum err serve(struct start *st, char why[WHY_SIZE])
 {
     logger_init_stderr(&st->log, (enum log_level)config_number(st->config, OPTION_LOG_LEVEL));
+    raise_files_limit(st);
     enum err e = divide_files(st, why);
     if (e == ERR_OK) {
         e = check_memory(st, why);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Everything is bounded: what happens at the limits, and that it passes again."""
 import random
+import resource
 import socket
 import threading
 import time
@@ -161,6 +162,20 @@ def test_many_topics_and_a_long_answer():
         equal({t["error_code"] for t in answer["responses"]}, {NONE}, "delete")
         equal(ask(c, "metadata", 12, {"topics": None})["topics"], [], "none is left")
         equal(node.stop()[0], 0, "exit code")
+
+
+def test_the_soft_limit_on_open_files_is_raised():
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))
+    try:
+        with Node(fresh_dir("limits_files") / "data", "--memory", "64MiB") as node:
+            with open(f"/proc/{node.process.pid}/limits", encoding="ascii") as f:
+                line = next(line for line in f if line.startswith("Max open files"))
+            soft, hard = line.split()[3:5]
+            equal(soft, hard, "soft limit")
+            equal(node.stop()[0], 0, "exit code")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 run_all(globals())
