@@ -62,6 +62,12 @@ static bool batch_of(const struct dump_item *item, struct batch_header *ret_head
            batch_header_decode(item->payload, ret_header) == ERR_OK;
 }
 
+/* Offsets come from the file: the sum may wrap, which C only allows unsigned. */
+static int64_t last_offset_of(const struct batch_header *h)
+{
+    return (int64_t)((uint64_t)h->base_offset + (uint64_t)(int64_t)h->last_offset_delta);
+}
+
 /* ---- records of a batch ---- */
 
 typedef enum err record_fn(struct dump *d, struct record *record, void *context);
@@ -143,7 +149,7 @@ static void print_batch(struct dump *d, const struct dump_item *item, const stru
                   " offsets=%" PRId64 "-%" PRId64 " records=%" PRId32
                   " codec=%s leader_epoch=%" PRId32 " max_timestamp=%s",
                   h->base_offset,
-                  h->base_offset + h->last_offset_delta,
+                  last_offset_of(h),
                   h->records_count,
                   codec_name(h),
                   h->leader_epoch,
@@ -266,7 +272,7 @@ batch_json(struct dump *d, const struct dump_item *item, const struct batch_head
                               "base_offset",
                               (json_int_t)h->base_offset,
                               "last_offset",
-                              (json_int_t)(h->base_offset + h->last_offset_delta),
+                              (json_int_t)last_offset_of(h),
                               "records_count",
                               h->records_count,
                               "codec",

@@ -171,6 +171,7 @@ static int matches(const struct cli_command *command, const struct cli *cli)
     const char *rest = command->name;
     for (int i = 0; i < cli->operands_count; i++) {
         const size_t size = strcspn(rest, " ");
+        assert(cli->operands[i] != NULL);
         if (strlen(cli->operands[i]) != size || strncmp(cli->operands[i], rest, size) != 0) {
             return 0;
         }
@@ -185,6 +186,7 @@ static int matches(const struct cli_command *command, const struct cli *cli)
 /* Names that begin with "topic ": then it is a group, and its verb is what is wrong. */
 static bool is_group(const char *word)
 {
+    assert(word != NULL);
     const size_t size = strlen(word);
     for (size_t i = 0; i < CLI_COMMANDS_COUNT; i++) {
         const char *name = CLI_COMMANDS[i].name;
@@ -381,7 +383,11 @@ static int take_option(struct cli *cli, const struct word *word)
         return cli_fail(cli, CLI_USAGE, "option '--%s' stands there twice", o->name);
     }
     cli->values[cli->values_count++] = (struct cli_value){.option = o, .text = word->value};
-    return o->kind == CLI_FLAG ? CLI_OK : check_value(cli, o, word->value);
+    if (o->kind == CLI_FLAG) {
+        return CLI_OK;
+    }
+    assert(word->value != NULL);
+    return check_value(cli, o, word->value);
 }
 
 static int check_operands(struct cli *cli)

@@ -92,6 +92,7 @@ enum err client_create_topics(struct client *c,
     create_topics_request_init(&request);
     request.timeout_ms = (int32_t)c->timeout_ms;
     struct create_topics_response response;
+    create_topics_response_init(&response);
     const struct client_call call = {
         .api_key = API_CREATE_TOPICS,
         .request = &request,
@@ -154,6 +155,7 @@ enum err client_delete_topics(struct client *c,
     delete_topics_request_init(&request);
     request.timeout_ms = (int32_t)c->timeout_ms;
     struct delete_topics_response response;
+    delete_topics_response_init(&response);
     const struct client_call call = {
         .api_key = API_DELETE_TOPICS,
         .request = &request,

@@ -327,6 +327,7 @@ static void take_answer(struct fetch_round *r, struct client_conn *conn)
     struct client_consumer *s = r->s;
     struct client *c = s->client;
     struct fetch_response response;
+    fetch_response_init(&response);
     struct client_call call = fetch_call(s);
     call.arena = &s->arena;
     call.response = &response;
@@ -459,6 +460,11 @@ static enum err open_batch(struct client_consumer *s, struct position *p)
     if (e != ERR_OK) {
         return say_damaged(s, p, e);
     }
+    /* So that no sum of offsets below can overflow. */
+    if (s->batch.base_offset < 0 || s->batch.last_offset_delta < 0 ||
+        s->batch.base_offset >= INT64_MAX - s->batch.last_offset_delta) {
+        return say_damaged(s, p, ERR_RECORD_INVALID);
+    }
     const size_t size = batch_size(&s->batch);
     const struct slice batch = slice_of(p->fetched.data, size);
     if (!batch_crc_matches(batch)) {
@@ -513,6 +519,9 @@ static enum err next_of_batch(struct client_consumer *s, struct client_record *r
         enum err e = record_next(&s->cursor, &record);
         if (e == ERR_OK && record.offset < p->offset) {
             continue; /* The batch starts before the position. */
+        }
+        if (e == ERR_OK && record.offset - s->batch.base_offset > s->batch.last_offset_delta) {
+            e = ERR_RECORD_INVALID;
         }
         if (e == ERR_OK) {
             e = read_headers(s, &record);

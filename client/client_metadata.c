@@ -204,6 +204,7 @@ enum err client_describe(struct client *c,
     struct arena scratch;
     arena_init(&scratch, CLIENT_ARENA_SIZE_MAX);
     struct metadata_response m;
+    metadata_response_init(&m);
     enum err e = client_metadata_ask(c, names, names_count, &scratch, &m);
     if (e == ERR_OK && !copy_cluster(d, &m)) {
         e = client_fail(c->env, ERR_BUSY, "no memory for a description of the cluster");
@@ -315,6 +316,7 @@ enum err client_topic_refresh(struct client *c, struct client_topic *t)
     struct arena arena;
     arena_init(&arena, CLIENT_ARENA_SIZE_MAX);
     struct metadata_response m;
+    metadata_response_init(&m);
     const char *const name = t->name;
     enum err e = client_metadata_ask(c, &name, 1, &arena, &m);
     if (e == ERR_OK) {

@@ -87,6 +87,7 @@ static enum err ask_node(struct search *s, int32_t node_id)
         return ERR_OK;
     }
     struct list_offsets_response response;
+    list_offsets_response_init(&response);
     const struct client_call call = {
         .api_key = API_LIST_OFFSETS,
         .request = &request,

@@ -207,6 +207,7 @@ static enum err need_producer_id(struct client_producer *p)
         request.transactional_id = (struct slice){0};
         request.transaction_timeout_ms = INT32_MAX;
         struct init_producer_id_response response;
+        init_producer_id_response_init(&response);
         const struct client_call call = {
             .api_key = API_INIT_PRODUCER_ID,
             .request = &request,
@@ -439,6 +440,7 @@ static void receive_from(struct round *r, int32_t node_id, struct client_conn *c
     struct client_producer *p = r->p;
     struct client *c = p->client;
     struct produce_response response;
+    produce_response_init(&response);
     struct client_call call = produce_call(r);
     call.arena = &r->arena;
     call.response = &response;
@@ -704,6 +706,7 @@ enum err client_producer_send(struct client_producer *p, const struct client_mes
     if (e != ERR_OK) {
         return e;
     }
+    assert(l != NULL);
     /* A record that would make the batch too large starts the next one: batches above batch_size
      * hold a single record. The failure of the batch before does not keep this one out. */
     enum err before = ERR_OK;

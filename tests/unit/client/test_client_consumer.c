@@ -193,6 +193,26 @@ Test(client_consumer, damaged_batch_is_an_error)
     wbuf_done(&w);
 }
 
+/* The base offset is outside of the CRC: anything may stand there. */
+Test(client_consumer, absurd_base_offset_is_an_error)
+{
+    static const int64_t bases[] = {-1, INT64_MIN, INT64_MAX, INT64_MAX - 1};
+    for (size_t i = 0; i < sizeof(bases) / sizeof(bases[0]); i++) {
+        teardown();
+        setup();
+        struct wbuf w;
+        wbuf_init(&w, 1 << 20);
+        add_batch(&w, 0, 2, CODEC_NONE);
+        batch_stamp(w.data, bases[i], 1);
+        fake_broker_connection(&broker);
+        fake_broker_metadata(&broker, 1);
+        answer_partition(0, KAFKA_NONE, 2, wbuf_slice(&w));
+        wbuf_done(&w);
+        start(0);
+        expect_nothing(ERR_CORRUPT);
+    }
+}
+
 /* Markers of transactions take offsets, but are nobody's records. */
 Test(client_consumer, control_batch_is_passed_over)
 {
