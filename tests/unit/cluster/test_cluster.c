@@ -22,6 +22,13 @@ static struct disk_sim *new_disk(void)
         &(struct disk_sim_options){.is_direct_capable = true, .is_flush_shared = true});
 }
 
+static void end_node(struct sim_node *n, struct disk_sim *disk)
+{
+    sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}
+
 /* count records "v", as a client sends them. */
 static void make_batch_of(struct batch *b, int count, int64_t pid, int16_t epoch, int32_t sequence)
 {
@@ -174,9 +181,7 @@ Test(cluster, what_is_read_is_what_was_produced_with_offset_and_epoch)
         cr_assert(eq(int, sim_node_partition_op(n, 1, &read), ERR_TOO_LARGE));
         cr_assert(eq(sz, read.out.fetch.size_needed, first));
     }
-    sim_node_stop(n);
-    free(n);
-    disk_sim_free(disk);
+    end_node(n, disk);
 }
 
 Test(cluster, leader_epochs_are_checked)
@@ -211,9 +216,7 @@ Test(cluster, leader_epochs_are_checked)
         cr_assert(eq(i32, op.out.term_end.leader_epoch, rows[i].epoch));
         cr_assert(eq(i64, op.out.term_end.end_offset, rows[i].end));
     }
-    sim_node_stop(n);
-    free(n);
-    disk_sim_free(disk);
+    end_node(n, disk);
 }
 
 Test(cluster, unknown_partitions_are_not_found)
@@ -227,9 +230,7 @@ Test(cluster, unknown_partitions_are_not_found)
     struct partition_op op = {.kind = PARTITION_OFFSETS, .id = {id, 2}, .current_leader_epoch = -1};
     cr_assert(eq(int, sim_node_partition_op(n, 1, &op), ERR_NOT_FOUND));
     cr_assert(eq(i64, op.offsets.high_watermark, -1));
-    sim_node_stop(n);
-    free(n);
-    disk_sim_free(disk);
+    end_node(n, disk);
 }
 
 struct counted {
@@ -283,9 +284,7 @@ Test(cluster, copied_comes_once_and_before_done_also_for_refused_batches)
         cr_assert(eq(int, counted.copied, 1));
         cr_assert(eq(int, counted.copied_when_done, 1));
     }
-    sim_node_stop(n);
-    free(n);
-    disk_sim_free(disk);
+    end_node(n, disk);
 }
 
 Test(cluster, a_duplicate_in_flight_is_answered_with_the_original_offset_when_durable)
@@ -337,9 +336,7 @@ Test(cluster, a_duplicate_in_flight_is_answered_with_the_original_offset_when_du
     struct partition_op gap = produce_op(&id, 0, &b[2]);
     cr_assert(eq(int, sim_node_partition_op(n, 0, &gap), ERR_SEQUENCE_OUT_OF_ORDER));
     cr_assert(eq(i64, gap.out.produce.base_offset, -1));
-    sim_node_stop(n);
-    free(n);
-    disk_sim_free(disk);
+    end_node(n, disk);
 }
 
 static void on_cancelled(struct partition_cancel *cancel)
@@ -390,9 +387,7 @@ Test(cluster, a_wait_ends_when_the_high_watermark_moves_or_when_cancelled)
         cr_assert(cancels[0].target == NULL);
         cr_assert(cancels[1].target == NULL);
     }
-    sim_node_stop(n);
-    free(n);
-    disk_sim_free(disk);
+    end_node(n, disk);
 }
 
 Test(cluster, stop_ends_waits_and_answers_what_was_appended)
@@ -459,9 +454,7 @@ Test(cluster, a_deleted_topic_is_gone_at_once_and_its_files_later)
     cr_assert(eq(int, sim_node_start(n), ERR_OK));
     cr_assert(not(sim_node_has_logged(n, "orphan")), "%s", n->log_text);
     cr_assert(eq(i64, offsets_of(n, &again, 0).high_watermark, 1));
-    sim_node_stop(n);
-    free(n);
-    disk_sim_free(disk);
+    end_node(n, disk);
 }
 
 struct file_count {
@@ -505,9 +498,7 @@ Test(cluster, a_stop_cuts_a_long_removal_short_and_the_next_start_goes_on)
     sim_node_init(n, disk, 2, 5);
     cr_assert(eq(int, sim_node_start(n), ERR_OK));
     cr_assert(not(sim_node_has_logged(n, "orphan")), "%s", n->log_text);
-    sim_node_stop(n);
-    free(n);
-    disk_sim_free(disk);
+    end_node(n, disk);
 }
 
 Test(cluster, producer_ids_never_repeat)
@@ -547,9 +538,7 @@ Test(cluster, start_is_refused_with_one_line_that_names_the_fix)
     n->settings.topic_defaults_count = 1;
     cr_assert(eq(int, sim_node_start(n), ERR_CONFIG_INVALID));
     cr_assert(strstr(n->why, "retention.ms") != NULL, "%s", n->why);
-    sim_node_stop(n);
-    free(n);
-    disk_sim_free(disk);
+    end_node(n, disk);
 }
 
 /* ---- time ---- */
@@ -628,9 +617,7 @@ Test(cluster, offsets_are_found_by_time_also_the_largest)
         sim_node_init(n, disk, 2, 4);
         cr_assert(eq(int, sim_node_start(n), ERR_OK));
     }
-    sim_node_stop(n);
-    free(n);
-    disk_sim_free(disk);
+    end_node(n, disk);
 }
 
 Test(cluster, log_append_time_is_stamped_under_a_crc_that_matches)
@@ -670,9 +657,7 @@ Test(cluster, log_append_time_is_stamped_under_a_crc_that_matches)
     cr_assert(ne(int, h.attributes &BATCH_LOG_APPEND_TIME, 0));
     cr_assert(eq(i64, h.max_timestamp, answered[0]));
     cr_assert(eq(i64, answered[1], answered[0]));
-    sim_node_stop(n);
-    free(n);
-    disk_sim_free(disk);
+    end_node(n, disk);
 }
 
 Test(cluster, a_largest_timestamp_that_the_records_contradict_is_not_stored)
@@ -705,9 +690,7 @@ Test(cluster, a_largest_timestamp_that_the_records_contradict_is_not_stored)
     cr_assert(eq(int, batch_header_decode(stored, &h), ERR_OK));
     cr_assert(batch_crc_matches(stored));
     cr_assert(eq(i64, h.max_timestamp, timestamps[1]));
-    sim_node_stop(n);
-    free(n);
-    disk_sim_free(disk);
+    end_node(n, disk);
 }
 
 /* ---- pressure, limits, trouble ---- */
@@ -753,9 +736,7 @@ Test(cluster, a_burst_beyond_the_room_of_the_log_is_answered_in_order)
             done++;
         }
     }
-    sim_node_stop(n);
-    free(n);
-    disk_sim_free(disk);
+    end_node(n, disk);
 }
 
 Test(cluster, a_full_disk_refuses_batches_and_takes_them_again_later)
@@ -789,9 +770,7 @@ Test(cluster, a_full_disk_refuses_batches_and_takes_them_again_later)
         sim_node_run(n, 100);
     }
     cr_assert(eq(int, e, ERR_OK)); /* By itself. */
-    sim_node_stop(n);
-    free(n);
-    disk_sim_free(disk);
+    end_node(n, disk);
 }
 
 /* A disk that takes nothing any more, and clients that wait: for a flush, then for room. */
@@ -942,9 +921,7 @@ Test(cluster, a_failed_flush_is_fatal_and_everything_is_answered)
     cr_assert(eq(int, sim_node_partition_op(n, 0, &op), ERR_FAILED));
     struct uuid other;
     cr_assert(eq(int, sim_node_create_topic(n, 0, "other", 1, &other), ERR_FAILED));
-    sim_node_stop(n);
-    free(n);
-    disk_sim_free(disk);
+    end_node(n, disk);
 }
 
 Test(cluster, an_unknown_log_directory_is_left_alone_and_told)
@@ -972,9 +949,7 @@ Test(cluster, an_unknown_log_directory_is_left_alone_and_told)
     op = (struct io_op){.kind = IO_MKDIR, .path = path};
     cr_assert(eq(int, io_call(&n->shards[0].s->io, &op), ERR_EXISTS)); /* Still there. */
     cr_assert(eq(int, sim_node_start(n), ERR_OK));
-    sim_node_stop(n);
-    free(n);
-    disk_sim_free(disk);
+    end_node(n, disk);
 }
 
 Test(cluster, many_topics_are_created_at_once_and_all_answered)
@@ -1007,7 +982,5 @@ Test(cluster, many_topics_are_created_at_once_and_all_answered)
     for (uint16_t s = 0; s < 3; s++) {
         cr_assert(eq(u32, metadata_topics_count(cluster_metadata(sim_node_cluster(n, s))), 100));
     }
-    sim_node_stop(n);
-    free(n);
-    disk_sim_free(disk);
+    end_node(n, disk);
 }
