@@ -197,7 +197,11 @@ static bool get_buffer(struct log_index_task *t, size_t size)
 static void write_failed(struct log_index_task *t, enum err e)
 {
     struct log *l = t->seg->log;
-    t->seg->is_index_hopeless = true; /* Until the next start. */
+    if (e == ERR_BUSY) {
+        l->index_due_us = log_shard(l)->now_us + LOG_RETRY_US; /* Memory comes back. */
+    } else {
+        t->seg->is_index_hopeless = true; /* Until the next start. */
+    }
     log_warn(log_shard(l)->log,
              "log_index_not_written",
              "log=%s segment=%" PRIu64 " err=%s",
@@ -237,7 +241,8 @@ static void start_write(struct log_segment *seg)
 
 void log_index_seal(struct log *l)
 {
-    if (!l->has_unindexed || l->index_tasks_count > 0 || l->state != LOG_OPEN || l->is_failed) {
+    if (!l->has_unindexed || l->index_tasks_count > 0 || l->state != LOG_OPEN || l->is_failed ||
+        log_shard(l)->now_us < l->index_due_us) {
         return;
     }
     list_for_each (n, &l->segments) {
@@ -374,7 +379,9 @@ static void start_rebuild(struct log_index_task *t)
              seg->base.index,
              err_name(t->result));
     seg->log->stats.index_rebuilds++;
-    seg->index_file_size = 0;
+    if (t->result != ERR_BUSY) {
+        seg->index_file_size = 0; /* Else the file is as good as ever. */
+    }
     t->state = INDEX_WAIT_REBUILD;
     t->max_timestamp = -1;
     struct log_walk *w = &t->walk;
@@ -431,7 +438,7 @@ static void start_load(struct log_segment *seg)
     }
     t->file_size = seg->index_file_size;
     if (t->file_size % ENTRY_BLOCK_SIZE != 0 || !get_buffer(t, t->file_size)) {
-        t->result = ERR_CORRUPT;
+        t->result = t->file_size % ENTRY_BLOCK_SIZE != 0 ? ERR_CORRUPT : ERR_BUSY;
         start_rebuild(t);
         return;
     }

@@ -196,7 +196,8 @@ struct log {
     struct log_birth *birth; /* While one runs, or waits as a spare. */
     struct log_fill *fill;   /* While one runs. */
     uint32_t index_tasks_count;
-    bool has_unindexed; /* There may be a sealed segment without index file. */
+    bool has_unindexed;    /* There may be a sealed segment without index file. */
+    uint64_t index_due_us; /* None is written before: there was no memory. */
     uint32_t fill_step;
     uint64_t filled_at_us;
     uint64_t spare_due_us; /* No spare segment before: the last one could not be had. */
