@@ -377,6 +377,20 @@ static int64_t open_existing(struct disk_sim *d, struct node *n, uint32_t flags)
     return file_add(d, n, flags);
 }
 
+/* What a link at path leads to: one step, and targets are relative. */
+static int follow(struct disk_sim *d, const char *path, struct node **link)
+{
+    const char *name = strrchr(path, '/');
+    size_t dir_size = name == NULL ? 0 : (size_t)(name + 1 - path);
+    char *target = NULL;
+    if (asprintf(&target, "%.*s%s", (int)dir_size, path, (*link)->target) < 0) {
+        panic("out of memory");
+    }
+    int e = names_resolve(d, target, link);
+    free(target);
+    return e;
+}
+
 static int64_t finish_open(struct disk_sim_op *o)
 {
     struct disk_sim *d = o->disk;
@@ -387,6 +401,10 @@ static int64_t finish_open(struct disk_sim_op *o)
         return -EINVAL;
     }
     int e = names_resolve(d, o->path, &n);
+    if (e == 0 && n->kind == NODE_LINK) {
+        e = follow(d, o->path, &n);
+        return e == 0 ? open_existing(d, n, o->open_flags) : e;
+    }
     if (e == 0) {
         return open_existing(d, n, o->open_flags);
     }

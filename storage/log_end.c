@@ -3,7 +3,8 @@
  *   close:   WAIT_QUIET -> WAIT_STORE -> [WAIT_FILE]* -> gone
  *   delete:  WAIT_QUIET -> WAIT_STORE -> [WAIT_FILE -> WAIT_UNLINK_INDEX -> WAIT_UNLINK]*
  *                       -> WAIT_UNLINK_TMP -> WAIT_UNLINK_INDEX_TMP -> WAIT_RMDIR
- *                       -> WAIT_UNLINK_LINK -> WAIT_FSYNC_DIR -> gone
+ *                       -> WAIT_OPEN_LINK -> WAIT_UNLINK_LINK | WAIT_CLOSE_LINK
+ *                       -> WAIT_FSYNC_DIR -> gone
  *
  * A delete removes the store's values first: files without them are leftovers for any later start,
  * while values without their files would be damage.
@@ -23,6 +24,8 @@ enum end_state {
     END_WAIT_UNLINK_TMP,
     END_WAIT_UNLINK_INDEX_TMP,
     END_WAIT_RMDIR,
+    END_WAIT_OPEN_LINK,
+    END_WAIT_CLOSE_LINK,
     END_WAIT_UNLINK_LINK,
     END_WAIT_FSYNC_DIR,
 };
@@ -50,7 +53,9 @@ static void on_op_done(struct io_op *op)
     free(t->path);
     t->path = NULL;
     flusher_sync_done(t->log->env.flusher, op);
-    if (op->result != ERR_OK && op->result != ERR_NOT_FOUND && t->result == ERR_OK) {
+    bool is_fine = op->result == ERR_OK || op->result == ERR_NOT_FOUND ||
+                   t->state == END_WAIT_OPEN_LINK; /* Then the name is not ours. */
+    if (!is_fine && t->result == ERR_OK) {
         t->result = op->result; /* Go on: the rest is not better off for staying. */
     }
     end_run(t);
@@ -166,12 +171,44 @@ static void submit_rmdir(struct log_end_task *t)
     io_submit(&log_shard(t->log)->io, &t->op);
 }
 
-static void remove_link(struct log_end_task *t)
+static void sync_logs_dir(struct log_end_task *t)
 {
-    if (owns_name(t->log)) {
+    submit(t, IO_FSYNC_DIR, logs_path(t->log, NULL), END_WAIT_FSYNC_DIR);
+}
+
+/* The newer log may also live on another shard. But our directory is gone: if the name leads
+ * somewhere, it is not ours. (One that is made between this look and the unlink is lost; it is for
+ * people, nothing reads it.) */
+static void look_at_link(struct log_end_task *t)
+{
+    if (!owns_name(t->log)) {
+        sync_logs_dir(t);
+        return;
+    }
+    t->state = END_WAIT_OPEN_LINK;
+    t->path = logs_path(t->log, t->log->name);
+    if (t->path == NULL) {
+        panic("no memory for a path");
+    }
+    t->op = (struct io_op){
+        .kind = IO_OPEN,
+        .path = t->path,
+        .open_flags = IO_OPEN_READ | IO_OPEN_DIRECTORY,
+        .on_done = on_op_done,
+    };
+    io_submit(&log_shard(t->log)->io, &t->op);
+}
+
+static void link_looked_at(struct log_end_task *t)
+{
+    if (t->op.result == ERR_NOT_FOUND) {
         submit(t, IO_UNLINK, logs_path(t->log, t->log->name), END_WAIT_UNLINK_LINK);
+    } else if (t->op.result == ERR_OK) {
+        t->state = END_WAIT_CLOSE_LINK;
+        t->op = (struct io_op){.kind = IO_CLOSE, .fd = t->op.result_fd, .on_done = on_op_done};
+        io_submit(&log_shard(t->log)->io, &t->op);
     } else {
-        submit(t, IO_FSYNC_DIR, logs_path(t->log, NULL), END_WAIT_FSYNC_DIR);
+        sync_logs_dir(t);
     }
 }
 
@@ -251,10 +288,14 @@ static void end_run(struct log_end_task *t)
         submit_rmdir(t);
         break;
     case END_WAIT_RMDIR:
-        remove_link(t);
+        look_at_link(t);
         break;
+    case END_WAIT_OPEN_LINK:
+        link_looked_at(t);
+        break;
+    case END_WAIT_CLOSE_LINK:
     case END_WAIT_UNLINK_LINK:
-        submit(t, IO_FSYNC_DIR, logs_path(l, NULL), END_WAIT_FSYNC_DIR);
+        sync_logs_dir(t);
         break;
     case END_WAIT_FSYNC_DIR:
         gone(t);

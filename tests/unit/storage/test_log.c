@@ -395,6 +395,34 @@ Test(log, a_full_disk_is_no_failure)
     rig_close(rig);
 }
 
+/* The name-link goes with its log, unless it leads to the log of a newer topic meanwhile, which may
+ * live on a shard that we do not see. */
+Test(log, a_delete_removes_only_its_own_name)
+{
+    static const char name[] = "/data/logs/topic-0";
+    for (int is_taken = 0; is_taken < 2; is_taken++) {
+        struct log_rig *rig = rig_open(70);
+        struct io *io = &rig->ss.s->io;
+        append_ok(rig, 1, 1000);
+        log_rig_settle(rig);
+        struct io_op link = {.kind = IO_SYMLINK, .path = "newer-0", .new_path = name};
+        cr_assert(eq(int, io_call(io, &link), ERR_EXISTS));
+        if (is_taken) {
+            struct io_op op = {.kind = IO_MKDIR, .path = "/data/logs/newer-0"};
+            cr_assert(eq(int, io_call(io, &op), ERR_OK));
+            op = (struct io_op){.kind = IO_UNLINK, .path = name};
+            cr_assert(eq(int, io_call(io, &op), ERR_OK));
+            link = (struct io_op){.kind = IO_SYMLINK, .path = "newer-0", .new_path = name};
+            cr_assert(eq(int, io_call(io, &link), ERR_OK));
+        }
+        log_rig_delete(rig);
+        cr_assert(eq(int, rig->delete_result, ERR_OK));
+        link = (struct io_op){.kind = IO_SYMLINK, .path = "newer-0", .new_path = name};
+        cr_assert(eq(int, io_call(io, &link), is_taken ? ERR_EXISTS : ERR_OK));
+        rig_close(rig);
+    }
+}
+
 /* A round that was in flight ends after the delete began, and the unlinks take long: nothing of the
  * log is put into the store again. */
 Test(log, a_delete_with_a_round_in_flight_leaves_no_value)
