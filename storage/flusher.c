@@ -194,8 +194,9 @@ static void fail(struct flusher *f, enum err e)
 void flusher_sync_done(struct flusher *f, const struct io_op *op)
 {
     bool is_sync = op->kind == IO_FSYNC || op->kind == IO_FDATASYNC || op->kind == IO_FSYNC_DIR;
-    bool is_harmless = op->result == ERR_OK || op->result == ERR_NO_SPACE ||
-                       (op->kind == IO_FSYNC_DIR && op->result == ERR_NOT_FOUND);
+    bool is_harmless =
+        op->result == ERR_OK || op->result == ERR_NO_SPACE ||
+        (op->kind == IO_FSYNC_DIR && (op->result == ERR_NOT_FOUND || op->result == ERR_BUSY));
     if (is_sync && !is_harmless) {
         fail(f, op->result);
     }

@@ -83,8 +83,9 @@ void flusher_write_started(struct flusher *f, int fd);
 void flusher_write_done(struct flusher *f, enum err result);
 
 /* op, of the same file system, ended outside of the rounds. If it is a sync (IO_FSYNC,
- * IO_FDATASYNC, IO_FSYNC_DIR) that failed other than for want of room, or of the directory, the
- * flusher fails: what the sync dropped may be what a round of somebody else counts on. */
+ * IO_FDATASYNC, IO_FSYNC_DIR) that failed other than for want of room, of the directory, or of a
+ * descriptor for it, the flusher fails: what the sync dropped may be what a round of somebody else
+ * counts on. */
 void flusher_sync_done(struct flusher *f, const struct io_op *op);
 
 /* No round is running and nobody asks, nothing is in flight. */

@@ -64,7 +64,8 @@ struct segment_file {
     int fd;
     uint32_t users_count;  /* At zero the descriptor may be closed. */
     struct list waiters;   /* struct segment_wait */
-    struct list idle_link; /* In log_shared.idle_files while open without users. */
+    struct list idle_link; /* In log_shared.idle_files while open without users, in
+                              log_shared.starved_files while an open waits for a descriptor. */
     struct io_op op;
     char *path;       /* While opening. */
     bool is_unwanted; /* segment_file_close was called: it is closed for good. */
@@ -339,6 +340,7 @@ static inline bool segment_file_is_open(const struct log_segment *seg)
 {
     return seg->file.state == SEGMENT_FILE_OPEN;
 }
+void segment_file_on_starved_timer(struct timer *t);
 /* A user waits until the file is open or failed to. */
 void segment_file_wait(struct log_segment *seg, struct segment_wait *w);
 /* For good; no users. False: it is closed. True: w is told when it is. */
@@ -433,6 +435,10 @@ struct log_shared {
     struct timer quiet_timer;
     struct buf_reclaimer reclaimer; /* Others wait for memory: the cache gives way. */
     struct timer reclaim_timer;
+    struct list births;         /* struct log_birth that waits for its turn. */
+    uint32_t births_count;      /* Have their turn: each has up to two descriptors. */
+    struct list starved_files;  /* struct segment_file that got no descriptor, oldest first. */
+    struct timer starved_timer; /* Tries them again. */
     struct buf *zeros;
     struct log_shared_stats stats;
 };

@@ -67,6 +67,9 @@ enum err log_shared_new(struct shard *s,
     list_init(&ls->idle_files);
     list_init(&ls->purges);
     list_init(&ls->indexes);
+    list_init(&ls->births);
+    list_init(&ls->starved_files);
+    timer_init(&ls->starved_timer, segment_file_on_starved_timer);
     list_init(&ls->quiet);
     timer_init(&ls->quiet_timer, on_quiet_timer);
     timer_init(&ls->reclaim_timer, on_reclaim_timer);
@@ -84,8 +87,12 @@ void log_shared_free(struct log_shared *ls)
     assert(list_is_empty(&ls->logs));
     assert(list_is_empty(&ls->cache));
     assert(list_is_empty(&ls->purges));
+    assert(list_is_empty(&ls->births));
+    assert_cmp(ls->births_count, ==, 0);
+    assert(list_is_empty(&ls->starved_files));
     timer_cancel(&ls->s->timers, &ls->quiet_timer);
     timer_cancel(&ls->s->timers, &ls->reclaim_timer);
+    timer_cancel(&ls->s->timers, &ls->starved_timer);
     buf_pool_remove_reclaimer(&ls->reclaimer);
     buf_unref(ls->zeros);
     free(ls);

@@ -1,16 +1,19 @@
 /* The birth of a segment file (DESIGN 4.3). Nothing refers to the file before all of it is durable.
  *
+ *   QUEUED -> START
  *   START -> [WAIT_MKDIR_LOGS -> WAIT_MKDIR] -> WAIT_CREATE -> WAIT_ZEROS ... -> SPARE
  *   SPARE -> WAIT_HEADER -> WAIT_FSYNC -> WAIT_RENAME -> [WAIT_LINK -> WAIT_LINK_RENAME]
  *         -> WAIT_FSYNC_DIR -> [WAIT_FSYNC_LOGS -> WAIT_FSYNC_DATA] -> WAIT_MANIFEST -> born
- *   any   -> RETRY (disk full) -> START            [..] only for the first segment of a log
- *   SPARE, RETRY, a spare that failed -> WAIT_STOP_CLOSE -> WAIT_STOP_UNLINK -> gone
+ *   any   -> RETRY (disk full) -> [QUEUED ->] START
+ *   SPARE, RETRY, QUEUED, a spare that failed -> WAIT_STOP_CLOSE -> WAIT_STOP_UNLINK -> gone
+ *   [..] of names: only for the first segment of a log
  *
  * The file has the name "next.tmp" until its header, which needs to know the first index, is
  * written. So one can be filled with zeros before the current segment is full, and a roll then
  * costs one block, one fsync and three names. Such a spare is unborn in every sense: after a crash
  * it is a leftover and is removed. Entries that arrive while their segment is being born gather in
- * tail pages; there is at most one birth per log.
+ * tail pages; there is at most one birth per log, and only so many at once have their turn: each
+ * may hold two descriptors.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,9 +25,11 @@
 
 enum {
     LINK_NAME_SIZE = 64, /* ".<topic id>-<partition>.link" */
+    TURNS_MIN = 4,
 };
 
 enum birth_state {
+    BIRTH_QUEUED,
     BIRTH_START,
     BIRTH_WAIT_MKDIR_LOGS,
     BIRTH_WAIT_MKDIR,
@@ -50,6 +55,8 @@ struct log_birth {
     struct log_segment *seg; /* NULL: a spare. */
     enum birth_state state;
     bool is_stopping;
+    bool has_turn;
+    struct list queue_link; /* In log_shared.births. */
     int fd;
     uint64_t zeroed_to;
     uint64_t zeros_end;
@@ -66,6 +73,66 @@ struct log_birth {
 };
 
 static void birth_run(struct log_birth *b);
+static void on_op_done(struct io_op *op);
+
+/* ---- turns ---- */
+
+/* On a first try, or the next one. */
+static void begin_turn(struct log_birth *b)
+{
+    struct log_shared *ls = b->log->env.shared;
+    b->has_turn = true;
+    ls->births_count++;
+    if (b->fd != -1) {
+        /* O_TRUNC on the next try; the old descriptor has no further use. */
+        b->op = (struct io_op){.kind = IO_CLOSE, .fd = b->fd, .on_done = on_op_done};
+        b->fd = -1;
+        b->state = BIRTH_START;
+        io_submit(&ls->s->io, &b->op);
+        return;
+    }
+    b->state = BIRTH_START;
+    birth_run(b);
+}
+
+/* At most half of the descriptors that files may have; the other half is for directories. */
+static bool has_free_turn(const struct log_shared *ls)
+{
+    const uint32_t turns = ls->options.files_max / 2;
+    return ls->births_count < (turns > TURNS_MIN ? turns : TURNS_MIN);
+}
+
+static void ask_for_turn(struct log_birth *b)
+{
+    struct log_shared *ls = b->log->env.shared;
+    if (has_free_turn(ls) && list_is_empty(&ls->births)) {
+        begin_turn(b);
+        return;
+    }
+    reached(ls->s, "segment_birth_queued");
+    b->state = BIRTH_QUEUED;
+    list_push_back(&ls->births, &b->queue_link);
+}
+
+static void end_turn(struct log_birth *b)
+{
+    struct log_shared *ls = b->log->env.shared;
+    if (!b->has_turn) {
+        return;
+    }
+    b->has_turn = false;
+    assert_cmp(ls->births_count, >, 0);
+    ls->births_count--;
+    while (has_free_turn(ls) && !list_is_empty(&ls->births)) {
+        struct log_birth *next =
+            container_of(list_pop_front(&ls->births), struct log_birth, queue_link);
+        if (next->log->is_failed) {
+            next->state = BIRTH_RETRY; /* Never tried again: it is stopped. */
+        } else {
+            begin_turn(next);
+        }
+    }
+}
 
 static void birth_free(struct log_birth *b)
 {
@@ -175,6 +242,7 @@ static void gone(struct log_birth *b)
 {
     struct log *l = b->log;
     l->birth = NULL;
+    end_turn(b);
     birth_free(b);
     log_resume(l); /* A roll that met the dying spare left its segment without a file. */
     log_poke(l);
@@ -189,6 +257,7 @@ static void failed(struct log_birth *b, enum err e)
         return;
     }
     b->state = BIRTH_RETRY;
+    end_turn(b);
     if (e == ERR_NO_SPACE || e == ERR_BUSY) {
         log_set_full(l, "birth");
     } else {
@@ -216,6 +285,7 @@ static void born(struct log_birth *b)
     l->has_dir = true;
     l->is_full = false;
     l->birth = NULL;
+    end_turn(b);
     birth_free(b);
 
     log_fill_check(l);
@@ -258,6 +328,7 @@ static void zeros_done(struct log_birth *b)
         stop(b);
     } else if (b->seg == NULL) {
         b->state = BIRTH_SPARE;
+        end_turn(b);
         log_poke(b->log);
     } else {
         submit_header(b);
@@ -275,6 +346,7 @@ static enum err result_of(const struct log_birth *b)
     case BIRTH_WAIT_LINK_RENAME: /* The name-link is for people; the log lives without. */
     case BIRTH_WAIT_STOP_CLOSE:
     case BIRTH_WAIT_STOP_UNLINK:
+    case BIRTH_QUEUED:
     case BIRTH_START:
     case BIRTH_SPARE:
     case BIRTH_RETRY:
@@ -313,8 +385,11 @@ static void birth_run(struct log_birth *b)
     }
     switch (b->state) {
     case BIRTH_START:
-    case BIRTH_RETRY:
         begin(b);
+        break;
+    case BIRTH_QUEUED:
+    case BIRTH_RETRY:
+        assert(false && "a turn starts it");
         break;
     case BIRTH_WAIT_MKDIR_LOGS:
         submit_path(b, IO_MKDIR, l->dir, BIRTH_WAIT_MKDIR);
@@ -384,6 +459,7 @@ static struct log_birth *birth_new(struct log *l)
     b->log = l;
     b->fd = -1;
     b->state = BIRTH_START;
+    list_init(&b->queue_link);
     b->header = buf_alloc(log_shard(l)->bufs, SEGMENT_HEADER_SIZE, BUF_RESERVED);
     if (b->header == NULL && log_shared_evict(l->env.shared, SEGMENT_HEADER_SIZE)) {
         b->header = buf_alloc(log_shard(l)->bufs, SEGMENT_HEADER_SIZE, BUF_RESERVED);
@@ -421,8 +497,10 @@ enum err log_birth_start(struct log *l, struct log_segment *seg)
         b->seg = seg;
         b->path = log_segment_path(l, seg->base.index, ".log");
     }
-    if (b->state == BIRTH_START || b->state == BIRTH_SPARE) {
+    if (b->state == BIRTH_SPARE) {
         birth_run(b);
+    } else if (b->state == BIRTH_START && !b->has_turn) {
+        ask_for_turn(b);
     }
     return ERR_OK;
 }
@@ -430,15 +508,7 @@ enum err log_birth_start(struct log *l, struct log_segment *seg)
 void log_birth_retry(struct log *l)
 {
     if (l->birth != NULL && l->birth->state == BIRTH_RETRY && !l->is_failed) {
-        struct log_birth *b = l->birth;
-        if (b->fd != -1) {
-            /* O_TRUNC on the next try; the old descriptor has no further use. */
-            b->op = (struct io_op){.kind = IO_CLOSE, .fd = b->fd};
-            b->fd = -1;
-            submit(b, BIRTH_START);
-            return;
-        }
-        birth_run(b);
+        ask_for_turn(l->birth);
     }
 }
 
@@ -448,7 +518,11 @@ bool log_birth_stop(struct log *l)
     if (b == NULL) {
         return true;
     }
-    if (b->state == BIRTH_SPARE || b->state == BIRTH_RETRY) {
+    const bool is_of_use = b->seg != NULL && !l->is_failed && l->state != LOG_DELETING;
+    if (b->state == BIRTH_QUEUED && !is_of_use) {
+        list_remove(&b->queue_link);
+        stop(b);
+    } else if (b->state == BIRTH_SPARE || b->state == BIRTH_RETRY) {
         stop(b);
     } else if (b->seg == NULL) {
         b->is_stopping = true;
@@ -461,5 +535,6 @@ void log_birth_abandon(struct log *l)
     if (l->birth != NULL && l->birth->state == BIRTH_WAIT_MANIFEST) {
         store_wait_cancel(l->env.store, &l->birth->wait);
         l->birth->state = BIRTH_RETRY;
+        end_turn(l->birth);
     }
 }

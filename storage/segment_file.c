@@ -2,11 +2,18 @@
  *
  *   CLOSED -> WAIT_OPEN -> OPEN -> WAIT_CLOSE -> CLOSED
  *
- * A file that is wanted again while it closes is opened right afterwards.
+ * A file that is wanted again while it closes is opened right afterwards. When the process has no
+ * descriptor left, idle files give theirs back and the open waits in WAIT_OPEN until it gets one:
+ * others close, too.
  */
 #include <stdlib.h>
 
+#include "core/shard.h"
 #include "storage/log_priv.h"
+
+enum {
+    STARVED_RETRY_US = 10 * 1000,
+};
 
 static void on_op_done(struct io_op *op);
 
@@ -33,6 +40,18 @@ static void tell(struct segment_file *f, enum err e)
     }
 }
 
+static void submit_open(struct log_segment *seg)
+{
+    struct segment_file *f = &seg->file;
+    f->op = (struct io_op){
+        .kind = IO_OPEN,
+        .path = f->path,
+        .open_flags = IO_OPEN_READ | IO_OPEN_WRITE | IO_OPEN_DIRECT,
+        .on_done = on_op_done,
+    };
+    io_submit(&log_shard(seg->log)->io, &f->op);
+}
+
 static void start_open(struct log_segment *seg)
 {
     struct segment_file *f = &seg->file;
@@ -42,13 +61,7 @@ static void start_open(struct log_segment *seg)
         panic("no memory for a path");
     }
     f->state = SEGMENT_FILE_WAIT_OPEN;
-    f->op = (struct io_op){
-        .kind = IO_OPEN,
-        .path = f->path,
-        .open_flags = IO_OPEN_READ | IO_OPEN_WRITE | IO_OPEN_DIRECT,
-        .on_done = on_op_done,
-    };
-    io_submit(&log_shard(seg->log)->io, &f->op);
+    submit_open(seg);
 }
 
 static void start_close(struct log_segment *seg)
@@ -61,6 +74,30 @@ static void start_close(struct log_segment *seg)
     f->op = (struct io_op){.kind = IO_CLOSE, .fd = f->fd, .on_done = on_op_done};
     seg->log->env.shared->stats.files_open--;
     io_submit(&log_shard(seg->log)->io, &f->op);
+}
+
+/* No descriptor was left. */
+static void starve(struct log_segment *seg)
+{
+    struct log_shared *ls = seg->log->env.shared;
+    list_push_back(&ls->starved_files, &seg->file.idle_link);
+    if (!list_is_empty(&ls->idle_files)) {
+        start_close(segment_of(container_of(ls->idle_files.next, struct segment_file, idle_link)));
+    }
+    if (!timer_is_armed(&ls->starved_timer)) {
+        shard_timer_arm(ls->s, &ls->starved_timer, STARVED_RETRY_US);
+    }
+}
+
+void segment_file_on_starved_timer(struct timer *t)
+{
+    struct log_shared *ls = container_of(t, struct log_shared, starved_timer);
+    struct list files;
+    list_init(&files);
+    list_splice_back(&files, &ls->starved_files);
+    for (struct list *n = list_pop_front(&files); n != NULL; n = list_pop_front(&files)) {
+        submit_open(segment_of(container_of(n, struct segment_file, idle_link)));
+    }
 }
 
 static void on_op_done(struct io_op *op)
@@ -80,6 +117,10 @@ static void on_op_done(struct io_op *op)
         return;
     }
     assert(f->state == SEGMENT_FILE_WAIT_OPEN);
+    if (op->result == ERR_BUSY) {
+        starve(seg);
+        return;
+    }
     free(f->path);
     f->path = NULL;
     if (op->result != ERR_OK) {
@@ -117,7 +158,9 @@ void segment_file_use(struct log_segment *seg)
     struct segment_file *f = &seg->file;
     assert(!f->is_unwanted);
     f->users_count++;
-    list_remove(&f->idle_link);
+    if (f->state == SEGMENT_FILE_OPEN) {
+        list_remove(&f->idle_link);
+    }
     if (f->state == SEGMENT_FILE_CLOSED && seg->is_usable) {
         start_open(seg);
     }
