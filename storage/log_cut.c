@@ -18,6 +18,7 @@
 #include <stdlib.h>
 
 #include "core/logger.h"
+#include "core/reached.h"
 #include "storage/log_priv.h"
 
 /* ---- execution ---- */
@@ -185,6 +186,7 @@ static void forget_segment(struct log_cut_exec *x)
 {
     struct log_segment *seg = doomed(x);
     struct store_key key = log_store_key(x->log, STORE_SEGMENT, seg->base.index);
+    reached(log_shard(x->log), "log_cut_removes_segment");
     (void)store_delete(x->log->env.store, &key); /* The intent covers it if this gets lost. */
     log_segment_free(seg);
 }

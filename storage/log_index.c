@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "core/logger.h"
+#include "core/reached.h"
 #include "storage/log_priv.h"
 
 enum index_state {
@@ -109,6 +110,7 @@ bool log_index_doubt(struct log_segment *seg)
     if (!seg->is_index_loaded || seg->index_task != NULL) {
         return false;
     }
+    reached(log_shard(seg->log), "log_index_doubted");
     seg->index_file_size = 0;
     seg->is_index_loaded = false;
     log_index_forget(seg);
@@ -382,6 +384,7 @@ static void start_rebuild(struct log_index_task *t)
     if (t->result != ERR_BUSY) {
         seg->index_file_size = 0; /* Else the file is as good as ever. */
     }
+    reached(log_shard(t->seg->log), "log_index_rebuilt");
     t->state = INDEX_WAIT_REBUILD;
     t->max_timestamp = -1;
     struct log_walk *w = &t->walk;

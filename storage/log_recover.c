@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "core/logger.h"
+#include "core/reached.h"
 #include "storage/log_recover_priv.h"
 
 /* ---- ending ---- */
@@ -365,6 +366,7 @@ static void redo_or_scan(struct log_recovery *r)
              l->name,
              r->intent->index,
              r->intent->generation);
+    reached(log_shard(l), "log_cut_redone");
     r->state = RECOVERY_WAIT_REDO;
     r->cut.record = *r->intent;
     r->cut.on_done = on_redone;
@@ -381,6 +383,7 @@ static void unlink_next(struct log_recovery *r)
     }
     const char *name = r->leftovers.all[r->leftover_next++];
     log_info(log_shard(r->log)->log, "log_leftover_removed", "log=%s file=%s", r->log->name, name);
+    reached(log_shard(r->log), "log_leftover_removed");
     r->path = log_path(r->log->dir, name);
     if (r->path == NULL) {
         recovery_finish(r, ERR_BUSY);

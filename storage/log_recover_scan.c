@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/logger.h"
+#include "core/reached.h"
 #include "storage/log_recover_priv.h"
 
 enum {
@@ -289,6 +290,10 @@ static void cut_tail(struct log_recovery *r)
     struct log *l = r->log;
     const struct probe *p = &r->probe;
     const uint64_t index = r->walk.scan.index;
+    reached(log_shard(l), "log_torn_tail_cut");
+    if (p->last_index > index) {
+        reached(log_shard(l), "log_torn_tail_has_entries_behind");
+    }
     log_warn(log_shard(l)->log,
              "log_torn_tail_cut",
              "log=%s segment=%" PRIu64 " pos=%" PRIu64 " first_index=%" PRIu64
@@ -376,6 +381,7 @@ static void keep_damage(struct log_recovery *r)
     struct log *l = r->log;
     struct segment_jump j;
     bool is_next_seg;
+    reached(log_shard(l), "log_damage_kept");
     bool is_end_known = find_resumption(r, &j, &is_next_seg);
     const struct log_damage d = {
         .first_index = r->walk.scan.index,
