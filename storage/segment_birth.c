@@ -310,6 +310,8 @@ static void put_manifest(struct log_birth *b)
 
 static void begin(struct log_birth *b)
 {
+    assert(b->has_turn);
+    assert_cmp(b->state, ==, BIRTH_START);
     b->zeroed_to = SEGMENT_HEADER_SIZE;
     b->zeros_end = SEGMENT_HEADER_SIZE + b->log->fill_step;
     if (b->log->has_dir) {
@@ -384,12 +386,10 @@ static void birth_run(struct log_birth *b)
         return;
     }
     switch (b->state) {
-    case BIRTH_START:
-        begin(b);
-        break;
     case BIRTH_QUEUED:
     case BIRTH_RETRY:
-        assert(false && "a turn starts it");
+    case BIRTH_START:
+        begin(b);
         break;
     case BIRTH_WAIT_MKDIR_LOGS:
         submit_path(b, IO_MKDIR, l->dir, BIRTH_WAIT_MKDIR);
