@@ -197,7 +197,7 @@ void flusher_sync_done(struct flusher *f, const struct io_op *op)
     bool is_harmless =
         op->result == ERR_OK || op->result == ERR_NO_SPACE ||
         (op->kind == IO_FSYNC_DIR && (op->result == ERR_NOT_FOUND || op->result == ERR_BUSY));
-    if (is_sync && !is_harmless) {
+    if (f != NULL && is_sync && !is_harmless) {
         fail(f, op->result);
     }
 }

@@ -85,7 +85,7 @@ void flusher_write_done(struct flusher *f, enum err result);
 /* op, of the same file system, ended outside of the rounds. If it is a sync (IO_FSYNC,
  * IO_FDATASYNC, IO_FSYNC_DIR) that failed other than for want of room, of the directory, or of a
  * descriptor for it, the flusher fails: what the sync dropped may be what a round of somebody else
- * counts on. */
+ * counts on. f may be NULL: the merge at start, whose failure ends the start. */
 void flusher_sync_done(struct flusher *f, const struct io_op *op);
 
 /* No round is running and nobody asks, nothing is in flight. */
