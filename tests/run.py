@@ -72,7 +72,10 @@ def unit(totals, kind, pattern="*"):
     subprocess.run(["meson", "test", "-C", str(build), "--no-rebuild", "--num-processes", str(CORES),
                     "--quiet", *names], cwd=ROOT, capture_output=True, text=True)
     passed = failed = 0
-    for line in log.read_text().splitlines():
+    if not log.exists():
+        print(f"   no test ran in build/{kind}: is it built?", flush=True)
+        failed = 1
+    for line in log.read_text().splitlines() if log.exists() else []:
         result = json.loads(line)
         output = (result.get("stdout") or "") + (result.get("stderr") or "")
         good = len(re.findall(r"^ok \d+", output, re.M))

@@ -279,7 +279,7 @@ Test(controller, a_snapshot_rebuilds_the_state)
     struct fixture f;
     set_up(&f);
     for (int i = 0; i < 20; i++) {
-        char name[8];
+        char name[16];
         (void)snprintf(name, sizeof(name), "t%d", i);
         cr_assert(eq(int, create(&f, name, 1 + i % 3, 1), ERR_OK));
     }
