@@ -385,6 +385,8 @@ static void end_task(struct log_cut_task *t, enum err e)
     c->result = e;
     if (e != ERR_OK) {
         log_fail(l, e, "cut");
+    } else {
+        log_shared_touch(l->env.shared, l); /* It was not persisted while the cut went on. */
     }
     if (l->end != NULL) {
         log_end_start(l); /* It came meanwhile. */

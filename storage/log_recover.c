@@ -157,7 +157,7 @@ static enum err read_durable_record(struct log_recovery *r)
         l->generation = record.generation;
     }
     recovery_learn_durable(r, record.durable_index, record.generation);
-    l->persisted_index = record.durable_index;
+    l->persisted_index = r->durable_index; /* A value from before a cut says less than it did. */
     l->persisted_commit = record.commit_index;
     r->commit_index = record.commit_index;
     return ERR_OK;

@@ -157,6 +157,9 @@ enum err log_persist_durable(struct log *l)
          * torn write at the next start. */
         return ERR_OK;
     }
+    if (l->state == LOG_CUTTING) {
+        return ERR_OK; /* The intent has put what counts from now on. */
+    }
     if (l->persisted_index == l->flushed_index && l->persisted_commit == l->commit_index) {
         return ERR_OK;
     }
