@@ -43,9 +43,9 @@ static enum scan_step bad(struct scan_result *ret, enum entry_fault fault)
     return SCAN_BAD;
 }
 
-void segment_scan_seek(struct segment_scan *scan)
+/* Goes by the jumps before pos; what follows is of the generation of the cuts among them. */
+static void pass_jumps(struct segment_scan *scan)
 {
-    scan->jump_next = 0;
     while (scan->jump_next < scan->jumps_count && scan->jumps[scan->jump_next].pos < scan->pos) {
         const struct segment_jump *j = &scan->jumps[scan->jump_next];
         if (!j->is_damage && j->generation > scan->generation_min) {
@@ -53,6 +53,12 @@ void segment_scan_seek(struct segment_scan *scan)
         }
         scan->jump_next++;
     }
+}
+
+void segment_scan_seek(struct segment_scan *scan)
+{
+    scan->jump_next = 0;
+    pass_jumps(scan);
 }
 
 static const struct segment_jump *jump_here(const struct segment_scan *scan)
@@ -79,6 +85,7 @@ void segment_scan_leap(struct segment_scan *scan)
     } else if (j->generation > scan->generation_min) {
         scan->generation_min = j->generation;
     }
+    pass_jumps(scan); /* A hole may reach over cuts. */
 }
 
 /* Steps over what may stand between two entries. SCAN_ENTRY: an entry must start at *pos. */
