@@ -97,6 +97,16 @@ static void draw_faults(struct sim *sim)
     w->capacity_size = sim_chance(sim, 10) ? sim_between(sim, 1 << 20, 4 << 20) : 0;
 }
 
+/* Many cuts and deletions, and power losses that mangle what is written over their leftovers. */
+static void seek_leftovers(struct sim_swarm *w)
+{
+    w->cut_weight = 20;
+    w->delete_weight = 20;
+    w->crash_soon_percent = 80;
+    w->mangle_percent = 80;
+    w->crashes_max *= 4; /* Such lives are short. */
+}
+
 void sim_draw_swarm(struct sim *sim)
 {
     struct sim_swarm *w = &sim->swarm;
@@ -122,7 +132,9 @@ void sim_draw_swarm(struct sim *sim)
     w->cut_connection_one_in = (uint32_t)PICK(sim, 0, 50, 300);
     w->store_area_blocks = (uint32_t)PICK(sim, 0, 2, 4, 16);
     w->mangle_percent = (uint32_t)PICK(sim, 0, 0, 80);
-    w->crash_soon_percent = (uint32_t)PICK(sim, 0, 0, 50);
+    if (sim->mode == SIM_STORAGE && rand_one_in(&sim->rand, 2)) {
+        seek_leftovers(w);
+    }
     w->index_size_max = (uint32_t)PICK(sim, 0, 1 << 10, 64 << 10);
 }
 
@@ -227,12 +239,12 @@ struct disk_sim_crash sim_draw_crash(struct sim *sim)
     return how;
 }
 
-void sim_crash_soon(struct sim *sim)
+void sim_crash_soon(struct sim *sim, uint64_t steps_max)
 {
     if (sim->crash_at_step == UINT64_MAX || !sim_chance(sim, sim->swarm.crash_soon_percent)) {
         return;
     }
-    uint64_t at_step = sim->steps + sim_log_between(sim, 1, 100);
+    uint64_t at_step = sim->steps + sim_between(sim, 1, steps_max);
     if (at_step < sim->crash_at_step) {
         sim->crash_at_step = at_step;
     }

@@ -123,7 +123,7 @@ void sim_mark(struct sim *sim, const char *name);
 /* How the crash that is due treats the disk. */
 struct disk_sim_crash sim_draw_crash(struct sim *sim);
 /* Here a crash would be interesting: if this life is to crash at all, it perhaps comes soon. */
-void sim_crash_soon(struct sim *sim);
+void sim_crash_soon(struct sim *sim, uint64_t steps_max);
 
 /* Counts one step; true if the crash is due now. */
 bool sim_step(struct sim *sim);

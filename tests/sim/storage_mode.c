@@ -59,6 +59,9 @@ static void say_unsettled(const struct storage_run *run)
 static bool step(struct storage_run *run, const char *what)
 {
     enum machine_step result = machine_step(&run->machine);
+    for (uint32_t i = 0; i < run->parts_count; i++) {
+        part_tempt_crash(&run->parts[i]);
+    }
     if (result == MACHINE_IDLE) {
         say_unsettled(run);
         sim_fail(run->sim, "nothing happens any more: %s", what);

@@ -56,8 +56,9 @@ struct part {
     struct producer_state *producers;
     uint64_t cuts_count;
     struct log_cut cut;
-    bool has_leftovers;   /* Of a cut, or a deleted log, where the next entry goes. */
-    uint32_t reads_count; /* In flight. */
+    bool has_leftovers;    /* Of a cut, or a deleted log, where the next entry goes. */
+    uint64_t writes_count; /* Of the log, when that began. */
+    uint32_t reads_count;  /* In flight. */
 };
 
 /* What one shard has, as the cluster layer has it. */
@@ -99,6 +100,8 @@ void part_open(struct part *p);
 void part_close(struct part *p);
 /* The incarnation is gone. */
 void part_forget(struct part *p);
+/* A crash would be interesting while the first bytes after a cut, or of a new log, are written. */
+void part_tempt_crash(struct part *p);
 /* One drawn act on an open part. */
 void part_act(struct part *p);
 /* Begins a read of [offset, end of what is flushed). */

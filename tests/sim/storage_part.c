@@ -270,6 +270,7 @@ void part_open(struct part *p)
     p->is_end_lost = false;
     p->replay_index = 0;
     part_producers_reset(p);
+    p->writes_count = 0;
     p->run->opening_count++;
     enum err e = log_open(&(struct log_open){.env = &p->run->envs[p->shard].env,
                                              .id = p->id,
@@ -384,10 +385,6 @@ bool part_append(struct part *p)
               m->last_index);
     model_log_append(m, &e);
     part_producers_take(p, &e, index);
-    if (p->has_leftovers) {
-        p->has_leftovers = false;
-        sim_crash_soon(sim);
-    }
     sim_trace(sim, "append", p->number, index);
     return true;
 }
@@ -578,6 +575,7 @@ static void on_cut(struct log_cut *c)
               m->last_index);
     part_producers_roll_back(p);
     p->has_leftovers = true;
+    p->writes_count = log_stats(p->log)->writes;
     sim_trace(sim, "cut", p->number, m->last_index);
     sim_say(sim, "%s: cut to %" PRIu64, p->name, m->last_index);
     run_settle(p->run);
@@ -676,6 +674,15 @@ static void act_vote(struct part *p)
     probe->wait.on_durable = on_vote_durable;
     p->run->waiting_count++;
     store_wait_durable(store, &probe->wait);
+}
+
+void part_tempt_crash(struct part *p)
+{
+    bool is_due = p->state == PART_OPEN && p->has_leftovers;
+    if (is_due && log_stats(p->log)->writes > p->writes_count) {
+        p->has_leftovers = false;
+        sim_crash_soon(sim_of(p), 15);
+    }
 }
 
 void part_act(struct part *p)
