@@ -183,6 +183,8 @@ def main():
     try:
         mutants = [Mutant(path) for path in sorted(PATCHES.glob("*.patch"))
                    if any(fnmatch.fnmatch(path.stem, f"*{p}*") for p in options.patterns)]
+        if not mutants:
+            raise Failure("no such mutant")
         sync()
         configure()
         build()
