@@ -182,7 +182,11 @@ enum err client_link_to(struct client *c, int32_t node_id, struct client_conn **
     struct client_link *link = NULL;
     adopt_bootstrap(c, node);
     enum err e = link_of(c, node_id, &link);
-    if (e == ERR_OK && !client_conn_is_open(&link->conn)) {
+    if (e != ERR_OK) {
+        return e;
+    }
+    assert(link != NULL);
+    if (!client_conn_is_open(&link->conn)) {
         const bool was_connected = c->was_connected;
         e = open_link(c, link, &node->address);
         if (e != ERR_OK && was_connected) {
