@@ -65,7 +65,7 @@ def load(node, topic, **options):
     before = node.cpu_seconds()
     result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     result["broker_cpu_s_with_warmup"] = node.cpu_seconds() - before
-    result["command"] = " ".join(command[1:])
+    result["command"] = "load " + " ".join(command[1:])
     return result
 
 
@@ -172,7 +172,7 @@ def as_markdown(report):
                 lines.append(f"| {key} | {value['median']:.3f} | {value['min']:.3f} | {value['max']:.3f} |")
             elif key != "command":
                 lines.append(f"| {key} | {value:.3f} | | |")
-        lines += ["", f"Command: `perf/{figures['command'].split('/perf/')[-1]}`", ""]
+        lines += ["", f"Command: `{figures['command']}`", ""]
     return "\n".join(lines)
 
 
