@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "storage/segment_format.h"
+
 #include "tests/support/log_rig.h"
 
 const char *__asan_default_options(void);
@@ -212,6 +214,83 @@ Test(cut, lowers_d)
     cr_assert(eq(sz, log_damage(rig->log, NULL, 0), 0), "%s", rig->ss.log_text);
     cr_assert(eq(u64, log_last_index(rig->log), 4), "%s", rig->ss.log_text);
     log_rig_expect_recovered(rig);
+    rig_end(rig);
+}
+
+/* Entry index, alone in its block at 4096 * index, is damaged at rest: it must be taken for that,
+ * since it was known durable. */
+static void expect_durable(struct log_rig *rig, uint64_t index, uint64_t pos)
+{
+    log_rig_settle(rig); /* D is persisted. */
+    log_rig_crash(rig, &(struct disk_sim_crash){.is_power_loss = true});
+    char path[256];
+    log_rig_path(1, ".log", path);
+    cr_assert(eq(int, disk_sim_flip_bit(rig->disk, path, pos + 30, 1), ERR_OK));
+    rig_start(rig);
+    struct log_damage d = {0};
+    cr_assert(eq(sz, log_damage(rig->log, &d, 1), 1), "%s", rig->ss.log_text);
+    cr_assert(eq(u64, d.first_index, index));
+    cr_assert(eq(u64, log_stats(rig->log)->cuts, 0), "what was acknowledged is gone");
+}
+
+/* D comes due while the cut goes on: what it says then is of the generation before. As many entries
+ * as before are appended after the cut, and D must say so. */
+Test(cut, d_that_comes_due_meanwhile_is_persisted_again)
+{
+    struct log_rig *rig = rig_new(4100);
+    rig_start(rig);
+    fill(rig, 10, 500, 1);
+    log_set_commit(rig->log, 4);
+    log_rig_settle(rig);
+    cr_assert(eq(int, log_rig_append(rig, 1, 500, 1000), ERR_OK)); /* Flushed while it drains. */
+    io_fault_add(&rig->ss.io_fault,
+                 &(struct io_fault_rule){
+                     .kind = IO_FSYNC_DIR,
+                     .fd = IO_FAULT_ANY,
+                     .at = 1,
+                     .action = IO_FAULT_DELAY,
+                     .delay_us = 3 * rig->shared_options.quiet_us,
+                 });
+    cr_assert(eq(int, log_rig_cut(rig, 5), ERR_OK));
+    rig->term++;
+    fill(rig, 7, 500, 1);
+    cr_assert(eq(u64, log_flushed_index(rig->log), 11), "as many as before");
+    expect_durable(rig, 11, log_size(rig->log) - 4096);
+    rig_end(rig);
+}
+
+/* What is flushed while a cut drains is not forgotten when there turns out to be nothing to cut. */
+Test(cut, of_nothing_leaves_d_to_be_persisted)
+{
+    struct log_rig *rig = rig_new(4200);
+    rig->shared_options.quiet_us = 0;
+    rig_start(rig);
+    fill(rig, 3, 500, 1);
+    cr_assert(eq(int, log_rig_append(rig, 1, 500, 1000), ERR_OK));
+    cr_assert(eq(int, log_rig_cut(rig, 5), ERR_OK));
+    expect_durable(rig, 4, log_size(rig->log) - 4096);
+    rig_end(rig);
+}
+
+/* The intent is durable and the D that went with it is not: the one from before the cut says less
+ * than it did, so the log may not think that it is what was put last. */
+Test(cut, an_older_d_counts_as_what_it_is_lowered_to)
+{
+    struct log_rig *rig = rig_new(4300);
+    rig_start(rig);
+    fill(rig, 10, 500, 1);
+    log_rig_settle(rig);
+    cr_assert(eq(int, log_rig_cut(rig, 5), ERR_OK));
+    log_rig_stop(rig);
+    log_rig_start(rig);
+    struct store_key key = {.log = log_rig_id(), .kind = STORE_DURABLE};
+    struct durable_record old = {.generation = 1, .durable_index = 10};
+    cr_assert(eq(int, store_put(rig->store, &key, durable_record_encode(&old)), ERR_OK));
+    cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+    rig->term++;
+    fill(rig, 6, 500, 1);
+    cr_assert(eq(u64, log_flushed_index(rig->log), 10));
+    expect_durable(rig, 10, log_size(rig->log) - 4096);
     rig_end(rig);
 }
 

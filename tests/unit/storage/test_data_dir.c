@@ -437,6 +437,45 @@ Test(data_dir, values_follow_their_logs_through_changes_of_the_number_of_shards)
     }
 }
 
+/* The merge runs before there is a flusher: a sync of it that fails ends the start, and the next
+ * one merges again. */
+Test(data_dir, a_merge_whose_sync_fails_ends_the_start)
+{
+    static const enum io_kind kinds[] = {IO_FSYNC, IO_FDATASYNC, IO_FSYNC_DIR};
+    uint64_t injected = 0;
+    for (size_t i = 0; i < 3 * sizeof(kinds) / sizeof(kinds[0]); i++) {
+        struct machine m = {.disk = sim_disk_new(), .seed = 700 + i};
+        life(&m, 2, 2, true, 0);
+        struct shard_store x;
+        struct data_dir d;
+        char why[DATA_WHY_SIZE];
+        boot(&m, &x, 0, 3);
+        io_fault_add(&x.ss.io_fault,
+                     &(struct io_fault_rule){
+                         .kind = (int)kinds[i / 3],
+                         .fd = IO_FAULT_ANY,
+                         /* The first one of a directory is the parent's, which may fail. */
+                         .at = 1 + (uint32_t)i % 3 + (kinds[i / 3] == IO_FSYNC_DIR),
+                         .action = IO_FAULT_FAIL,
+                         .code = EIO,
+                     });
+        enum err e = open_dir(&x.ss, 0, why, &d);
+        cr_assert(eq(int, e != ERR_OK, x.ss.io_fault.injected > 0), "%s", why);
+        injected += x.ss.io_fault.injected;
+        if (e == ERR_OK) {
+            data_dir_close(x.ss.s, &d);
+        }
+        io_fault_clear(&x.ss.io_fault);
+        sim_shard_settle(&x.ss);
+        flusher_free(x.f);
+        sim_shard_done(&x.ss);
+        disk_sim_crash(m.disk, &x.ss.rand, &(struct disk_sim_crash){.is_power_loss = true});
+        life(&m, 3, 3, true, 0);
+        disk_sim_free(m.disk);
+    }
+    cr_assert(gt(u64, injected, 2));
+}
+
 /* A lost store file would make its logs look as if they had never been written to. */
 Test(data_dir, a_missing_store_is_not_taken_for_an_empty_one)
 {

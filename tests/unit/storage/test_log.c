@@ -554,6 +554,38 @@ Test(log, the_nth_op_may_meet_a_full_disk)
 }
 
 /* Whatever op fails: the log says so once, and closing it still ends. */
+/* The step grows while a log is written to, and shrinks when it pauses. What is filled may then be
+ * enough for the smaller one, wherever the tail stands. */
+Test(log, filling_ahead_is_content_with_more_after_a_pause)
+{
+    uint32_t contents_count = 0;
+    for (int blocks = 0; blocks < 24; blocks++) {
+        struct log_rig *rig = malloc(sizeof(*rig));
+        log_rig_init(rig, 40 + (uint64_t)blocks);
+        rig->options.segment_size_max = 4 << 20;
+        rig->options.fill_step_max = 128 << 10;
+        log_rig_start(rig);
+        cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+        for (int i = 0; i < 200 + blocks; i++) {
+            append_ok(rig, 1, 3000);
+            log_rig_flush(rig);
+        }
+        log_rig_settle(rig);
+        cr_assert(le(u64, rig->ss.s->now_us, 20 * 1000 * 1000));
+        rig->ss.clock.now_us += 31 * 1000 * 1000;
+        (void)sim_shard_step(&rig->ss);
+        uint64_t filled_bytes = log_stats(rig->log)->filled_bytes;
+        append_ok(rig, 1, 3000);
+        log_rig_flush(rig);
+        log_rig_settle(rig);
+        contents_count += log_stats(rig->log)->filled_bytes == filled_bytes;
+        cr_assert(le(u64, log_stats(rig->log)->filled_bytes, filled_bytes + (32 << 10)));
+        log_rig_expect_readable(rig, 64 << 10);
+        rig_close(rig);
+    }
+    cr_assert(gt(u32, contents_count, 0));
+}
+
 Test(log, the_nth_write_or_sync_may_fail)
 {
     static const enum io_kind kinds[] = {

@@ -246,6 +246,60 @@ Test(segment, a_walk_jumps_over_what_a_cut_left)
     free(m.bytes);
 }
 
+/* Damage from entry 2 on, up to the next block, with a cut inside of it and another one behind. */
+Test(segment, a_leap_over_a_hole_goes_by_the_cuts_in_it)
+{
+    struct segment_image m;
+    image_init(&m);
+    for (int n = 0; n < 4; n++) {
+        image_add(&m, 50);
+    }
+    struct entry_header third;
+    memcpy(&third, m.bytes + m.ends[2], sizeof(third));
+    const uint64_t next_block = block_align_up(m.pos);
+    struct segment_jump jumps[] = {
+        {
+            .pos = m.ends[1],
+            .resume_pos = next_block,
+            .is_damage = true,
+            .index = 4,
+            .previous_id = third.entry_id,
+            .term = 1,
+        },
+        {.pos = m.ends[3], .resume_pos = next_block, .generation = 2},
+        {.generation = 3},
+    };
+    m.index = 4;
+    m.previous_id = third.entry_id;
+    m.generation = 2;
+    m.pos = next_block;
+    image_add(&m, 60);
+    image_add(&m, 60); /* Cut: generation 2, with index 5. */
+    jumps[2].pos = m.ends[4];
+    jumps[2].resume_pos = block_align_up(m.pos);
+    struct entry_header fourth;
+    memcpy(&fourth, m.bytes + next_block, sizeof(fourth));
+    m.index = 5;
+    m.previous_id = fourth.entry_id;
+    m.generation = 3;
+    m.pos = jumps[2].resume_pos;
+    image_add(&m, 70);
+
+    struct segment_scan scan = scan_from_start();
+    scan.jumps = jumps;
+    scan.jumps_count = 3;
+    struct scan_result result;
+    enum scan_step step;
+    cr_assert(eq(u64, walk(&m, &scan, 4096, &step, &result), 1));
+    cr_assert(eq(int, (int)step, SCAN_DAMAGE));
+    segment_scan_leap(&scan);
+    cr_assert(eq(u32, scan.generation_min, 2), "what follows is of the cut in the hole");
+    cr_assert(eq(u64, walk(&m, &scan, 4096, &step, &result), 2));
+    cr_assert(eq(int, (int)step, SCAN_END));
+    cr_assert(eq(u64, scan.previous_id, m.previous_id));
+    free(m.bytes);
+}
+
 Test(segment, no_bytes_make_a_walk_fail_otherwise)
 {
     struct rand r;
