@@ -186,11 +186,7 @@ static struct log_index_task *task_new(struct log_segment *seg)
 
 static bool get_buffer(struct log_index_task *t, size_t size)
 {
-    struct log *l = t->seg->log;
-    t->buf = buf_alloc(log_shard(l)->bufs, size, BUF_RESERVED);
-    if (t->buf == NULL && log_shared_evict(l->env.shared, size)) {
-        t->buf = buf_alloc(log_shard(l)->bufs, size, BUF_RESERVED);
-    }
+    t->buf = log_shared_alloc(t->seg->log->env.shared, size, BUF_RESERVED);
     return t->buf != NULL;
 }
 

@@ -5,16 +5,6 @@
 
 #include "storage/log_priv.h"
 
-static struct buf *alloc_evicting(struct log *l, size_t size)
-{
-    struct buf_pool *pool = log_shard(l)->bufs;
-    struct buf *b = buf_alloc(pool, size, BUF_RESERVED);
-    while (b == NULL && log_shared_evict(l->env.shared, size)) {
-        b = buf_alloc(pool, size, BUF_RESERVED);
-    }
-    return b;
-}
-
 struct log_page *log_page_new(struct log_segment *seg, uint64_t pos, uint64_t size)
 {
     assert_cmp(pos % ENTRY_BLOCK_SIZE, ==, 0);
@@ -24,9 +14,10 @@ struct log_page *log_page_new(struct log_segment *seg, uint64_t pos, uint64_t si
         return NULL;
     }
     size = block_align_up(size);
-    pg->buf = alloc_evicting(l, size > l->page_size ? size : l->page_size);
+    struct log_shared *ls = l->env.shared;
+    pg->buf = log_shared_alloc(ls, size > l->page_size ? size : l->page_size, BUF_RESERVED);
     if (pg->buf == NULL && size < l->page_size) {
-        pg->buf = alloc_evicting(l, size);
+        pg->buf = log_shared_alloc(ls, size, BUF_RESERVED);
     }
     if (pg->buf == NULL) {
         free(pg);

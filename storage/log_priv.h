@@ -445,6 +445,8 @@ struct log_shared {
 
 /* Frees cached pages until size bytes came back; false if there are none left. */
 bool log_shared_evict(struct log_shared *ls, size_t size);
+/* A buffer, for which cached pages may have to go. NULL: even then there is no memory. */
+struct buf *log_shared_alloc(struct log_shared *ls, size_t size, enum buf_class class);
 /* If somebody waits for memory and the cache has some, it gives way in a while. */
 void log_shared_reclaim_soon(struct log_shared *ls);
 /* l changed: persist its {D, commit} when it stays quiet. */

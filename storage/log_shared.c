@@ -130,6 +130,18 @@ bool log_shared_evict(struct log_shared *ls, size_t size)
     return freed_size > 0;
 }
 
+struct buf *log_shared_alloc(struct log_shared *ls, size_t size, enum buf_class class)
+{
+    struct buf *b = buf_alloc(ls->s->bufs, size, class);
+    while (b == NULL && log_shared_evict(ls, size)) {
+        b = buf_alloc(ls->s->bufs, size, class);
+        if (class != BUF_RESERVED) {
+            break; /* What clients hold is no reason to empty the cache. */
+        }
+    }
+    return b;
+}
+
 uint64_t log_shared_zero_op(
     struct log_shared *ls, struct io_op *op, struct iovec *iov, uint64_t pos, uint64_t end)
 {

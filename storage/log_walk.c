@@ -158,11 +158,7 @@ static bool has_buffer(struct log_walk *w, uint64_t size)
     }
     buf_unref(w->buf);
     w->window.size = 0;
-    struct log *l = w->log;
-    w->buf = buf_alloc(log_shard(l)->bufs, size, w->class);
-    if (w->buf == NULL && log_shared_evict(l->env.shared, size)) {
-        w->buf = buf_alloc(log_shard(l)->bufs, size, w->class);
-    }
+    w->buf = log_shared_alloc(w->log->env.shared, size, w->class);
     return w->buf != NULL;
 }
 

@@ -460,10 +460,7 @@ static struct log_birth *birth_new(struct log *l)
     b->fd = -1;
     b->state = BIRTH_START;
     list_init(&b->queue_link);
-    b->header = buf_alloc(log_shard(l)->bufs, SEGMENT_HEADER_SIZE, BUF_RESERVED);
-    if (b->header == NULL && log_shared_evict(l->env.shared, SEGMENT_HEADER_SIZE)) {
-        b->header = buf_alloc(log_shard(l)->bufs, SEGMENT_HEADER_SIZE, BUF_RESERVED);
-    }
+    b->header = log_shared_alloc(l->env.shared, SEGMENT_HEADER_SIZE, BUF_RESERVED);
     if (b->header == NULL) {
         birth_free(b);
         return NULL;
