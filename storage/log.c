@@ -251,8 +251,8 @@ static struct log *log_new(const struct log_open *how)
     list_init(&l->shared_link);
     flush_client_init(&l->client, &LOG_FLUSH_CLIENT_OPS);
     task_init(&l->task, "log", on_task);
-    timer_init(&l->retry, log_on_retry);
-    l->memory.on_memory = log_on_memory;
+    timer_init(&l->retry, log_room_on_retry);
+    l->memory.on_memory = log_room_on_memory;
     return l;
 }
 

@@ -44,14 +44,6 @@ static struct place find_place(const struct log *l, uint64_t size)
     return (struct place){.seg = seg, .pos = block_align_up(seg->tail_pos)};
 }
 
-static enum err refuse(struct log *l, enum err e)
-{
-    l->wants_room = true;
-    l->was_busy |= e == ERR_BUSY;
-    l->stats.refused++;
-    return e;
-}
-
 static enum err check_room(struct log *l, const struct place *where, uint64_t size)
 {
     uint64_t backlog_size = l->appended_size - l->flushed_size;
@@ -62,9 +54,10 @@ static enum err check_room(struct log *l, const struct place *where, uint64_t si
     }
     bool needs_space = where->seg == NULL || where->pos + size > where->seg->filled_to;
     if (l->is_full && (is_crowded || needs_space)) {
-        return refuse(l, ERR_NO_SPACE); /* Nobody knows for how long: not to be waited for. */
+        return log_room_refuse(l,
+                               ERR_NO_SPACE); /* Nobody knows for how long: not to be waited for. */
     }
-    return is_crowded ? refuse(l, ERR_BUSY) : ERR_OK;
+    return is_crowded ? log_room_refuse(l, ERR_BUSY) : ERR_OK;
 }
 
 static uint64_t draw_salt(struct shard *s)
@@ -97,9 +90,7 @@ static struct log_segment *roll(struct log *l)
         l->stats.rolls++;
     }
     list_push_back(&l->segments, &seg->link);
-    if (log_birth_start(l, seg) != ERR_OK) {
-        shard_timer_arm(log_shard(l), &l->retry, LOG_RETRY_US);
-    }
+    log_room_start_birth(l, seg);
     return seg;
 }
 
@@ -109,14 +100,15 @@ static enum err take_place(struct log *l, struct place *where, uint64_t size)
     if (where->seg == NULL) {
         where->seg = roll(l);
         if (where->seg == NULL) {
-            return refuse(l, ERR_BUSY);
+            return log_room_refuse(l, ERR_BUSY);
         }
     }
     if (where->page == NULL) {
         where->page = log_page_new(where->seg, where->pos, size);
         if (where->page == NULL) {
             buf_pool_wait(log_shard(l)->bufs, &l->memory);
-            return refuse(l, ERR_BUSY); /* A new segment stays, empty; it is used next time. */
+            return log_room_refuse(
+                l, ERR_BUSY); /* A new segment stays, empty; it is used next time. */
         }
     }
     return ERR_OK;
@@ -399,7 +391,7 @@ static void on_round_flushed(struct flush_client *c)
             l->callbacks->on_flushed(l->context, round.index);
         }
     }
-    log_offer_room(l);
+    log_room_offer(l);
     log_poke(l);
 }
 
@@ -407,69 +399,3 @@ const struct flush_client_ops LOG_FLUSH_CLIENT_OPS = {
     .write = on_round_write,
     .on_flushed = on_round_flushed,
 };
-
-/* ---- room ---- */
-
-void log_offer_room(struct log *l)
-{
-    uint64_t backlog_size = l->appended_size - l->flushed_size;
-    bool is_news = l->is_full ? l->was_busy : backlog_size <= LOG_BACKLOG_SIZE_MAX / 2;
-    if (!l->wants_room || !is_news || l->is_failed || l->state != LOG_OPEN) {
-        return;
-    }
-    l->wants_room = false;
-    l->was_busy = false;
-    l->callbacks->on_room(l->context);
-}
-
-void log_set_full(struct log *l, const char *what)
-{
-    if (!l->is_full) {
-        l->is_full = true;
-        log_warn(log_shard(l)->log, "log_disk_full", "log=%s while=%s", l->name, what);
-    }
-    shard_timer_arm(log_shard(l), &l->retry, LOG_RETRY_US);
-    log_offer_room(l);
-}
-
-void log_on_memory(struct buf_waiter *w)
-{
-    log_offer_room(container_of(w, struct log, memory));
-}
-
-/* A birth that a cut or close stopped, since there was nothing to write, is not begun again. */
-static bool wants_birth(const struct log *l)
-{
-    const struct log_segment *tail = log_tail_segment(l);
-    if (tail == NULL || tail->is_usable || l->birth != NULL) {
-        return false;
-    }
-    bool has_unwritten = l->flushed_index < l->last_index;
-    return l->state == LOG_OPEN || (l->state == LOG_CUTTING && has_unwritten) ||
-           (l->state == LOG_CLOSING && has_unwritten && !l->is_full);
-}
-
-void log_resume(struct log *l)
-{
-    if (l->is_failed) {
-        return;
-    }
-    if (wants_birth(l) && log_birth_start(l, log_tail_segment(l)) != ERR_OK) {
-        shard_timer_arm(log_shard(l), &l->retry, LOG_RETRY_US);
-    }
-    log_fill_check(l);
-    log_kick(l);
-    log_offer_room(l);
-}
-
-void log_on_retry(struct timer *t)
-{
-    struct log *l = container_of(t, struct log, retry);
-    /* A close waits for what was appended, unless the disk is full. */
-    bool is_wanted = l->state == LOG_OPEN || l->state == LOG_CUTTING || l->state == LOG_CLOSING;
-    if (l->is_failed || !is_wanted) {
-        return;
-    }
-    log_birth_retry(l);
-    log_resume(l);
-}

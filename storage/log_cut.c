@@ -393,7 +393,7 @@ static void end_task(struct log_cut_task *t, enum err e)
     }
     log_poke(l); /* Walks that were parked meanwhile. */
     c->on_cut(c);
-    log_resume(l);
+    log_room_resume(l);
 }
 
 static void on_executed(struct log_cut_exec *x, enum err e)

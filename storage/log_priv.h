@@ -2,6 +2,7 @@
  *
  *   log.c            open, close, state, failure
  *   log_append.c     append -> page -> write -> flush
+ *   log_room.c       what an append waits for
  *   log_page.c       tail pages: memory images of the end of the log, later cache
  *   log_walk.c       walking entries in pages and on disk, for all that reads
  *   log_read.c       log_read        log_query.c    log_time_query
@@ -372,16 +373,25 @@ extern const struct flush_client_ops LOG_FLUSH_CLIENT_OPS;
 void log_kick(struct log *l);
 /* The oldest page with bytes not yet given to the disk; NULL if there is none. */
 struct log_page *log_first_untaken(const struct log *l);
+
+/* log_room.c */
+
+/* An append lacks something: e, and its owner hears of room. */
+enum err log_room_refuse(struct log *l, enum err e);
 /* Calls on_room if somebody was refused and there may be room now, or if one who waits has to learn
  * that the disk is full. */
-void log_offer_room(struct log *l);
+void log_room_offer(struct log *l);
 /* Space could not be had: appends that need some are refused, and it is tried again later. */
-void log_set_full(struct log *l, const char *what);
-void log_on_memory(struct buf_waiter *w);
-void log_on_retry(struct timer *t);
+void log_room_set_full(struct log *l, const char *what);
+/* Space is not tried for before the retry timer. */
+bool log_room_waits_for_space(const struct log *l);
+/* log_birth_start, tried again later without memory. */
+void log_room_start_birth(struct log *l, struct log_segment *seg);
+void log_room_on_memory(struct buf_waiter *w);
+void log_room_on_retry(struct timer *t);
 /* Starts again whatever the log waits for and nobody works on: after a full disk, a stopped birth,
  * a cut. */
-void log_resume(struct log *l);
+void log_room_resume(struct log *l);
 
 /* segment_birth.c */
 

@@ -244,7 +244,7 @@ static void gone(struct log_birth *b)
     l->birth = NULL;
     end_turn(b);
     birth_free(b);
-    log_resume(l); /* A roll that met the dying spare left its segment without a file. */
+    log_room_resume(l); /* A roll that met the dying spare left its segment without a file. */
     log_poke(l);
 }
 
@@ -259,7 +259,7 @@ static void failed(struct log_birth *b, enum err e)
     b->state = BIRTH_RETRY;
     end_turn(b);
     if (e == ERR_NO_SPACE || e == ERR_BUSY) {
-        log_set_full(l, "birth");
+        log_room_set_full(l, "birth");
     } else {
         log_fail(l, e, "segment birth");
     }
@@ -291,7 +291,7 @@ static void born(struct log_birth *b)
     log_fill_check(l);
     log_kick(l);
     log_poke(l);
-    log_offer_room(l);
+    log_room_offer(l);
 }
 
 static void put_manifest(struct log_birth *b)

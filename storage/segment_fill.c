@@ -78,13 +78,13 @@ static void finish(struct log_fill *fl, enum err e)
     free(fl);
 
     if (e == ERR_NO_SPACE || e == ERR_BUSY) {
-        log_set_full(l, "fill");
+        log_room_set_full(l, "fill");
     } else if (e != ERR_OK) {
         log_fail(l, e, "zero-fill");
     } else {
         log_fill_check(l);
         log_kick(l);
-        log_offer_room(l);
+        log_room_offer(l);
     }
     log_poke(l);
 }
@@ -192,8 +192,7 @@ void log_fill_check(struct log *l)
         (l->state != LOG_OPEN && l->state != LOG_CUTTING && l->state != LOG_CLOSING)) {
         return;
     }
-    bool waits_for_room = l->is_full && timer_is_armed(&l->retry);
-    if (waits_for_room || wanted_end(seg) == seg->filled_to) {
+    if (log_room_waits_for_space(l) || wanted_end(seg) == seg->filled_to) {
         return;
     }
     adapt_step(l);
