@@ -18,7 +18,7 @@ enum {
 static bool is_retriable(const struct broker_run *run, int16_t code)
 {
     return code == KAFKA_REQUEST_TIMED_OUT ||
-           (code == KAFKA_KAFKA_STORAGE_ERROR && run_has_faults(run));
+           (code == KAFKA_KAFKA_STORAGE_ERROR && life_has_faults(&run->life));
 }
 
 /* A produce request that names its topic and is still on its way would get into a new topic of that
@@ -71,63 +71,69 @@ static struct sim_topic *find_topic(struct broker_run *run, struct slice name)
 
 /* ---- answers ---- */
 
-static void on_created(struct kafka_call *call, struct rbuf *body, struct arena *arena)
+/* What became of a creation or deletion. True if it is done: now, or by an earlier request that
+ * got no certain answer, of which code_if_done tells. */
+static bool is_done(struct admin *a, const char *what, int16_t code, int16_t code_if_done)
+{
+    struct broker_run *run = a->actor.run;
+    sim_say(run->sim, "%s %s: error_code=%d", what, a->topic->name, code);
+    if (is_retriable(run, code)) {
+        a->was_uncertain = true;
+        return false;
+    }
+    sim_check(run->sim,
+              code == KAFKA_NONE || (code == code_if_done && a->was_uncertain),
+              "%s %s: error_code=%d",
+              what,
+              a->topic->name,
+              code);
+    sim_trace(run->sim, what, a->topic->life, (uint64_t)(a->topic - run->topics));
+    return true;
+}
+
+/* The admin of a call that has ended. NULL if nobody knows how. */
+static struct admin *end_call(struct kafka_call *call, const struct rbuf *body)
 {
     struct admin *a = container_of(call, struct admin, call);
-    struct sim *sim = a->actor.run->sim;
-    struct sim_topic *t = a->topic;
     a->is_calling = false;
-    if (body == NULL) {
-        a->was_uncertain = true;
+    a->was_uncertain |= body == NULL;
+    return body != NULL ? a : NULL;
+}
+
+static void on_created(struct kafka_call *call, struct rbuf *body, struct arena *arena)
+{
+    struct admin *a = end_call(call, body);
+    if (a == NULL) {
         return;
     }
     struct create_topics_response response;
     enum err e = create_topics_response_decode(body, call->version, arena, &response);
-    sim_check(sim, e == ERR_OK && response.topics_count == 1, "CreateTopics: %s", err_name(e));
-    int16_t code = response.topics[0].error_code;
-    sim_say(sim, "CreateTopics %s: error_code=%d", t->name, code);
-    if (is_retriable(a->actor.run, code)) {
-        a->was_uncertain = true;
-        return;
+    sim_check(a->actor.run->sim,
+              e == ERR_OK && response.topics_count == 1,
+              "CreateTopics: %s",
+              err_name(e));
+    if (is_done(a, "CreateTopics", response.topics[0].error_code, KAFKA_TOPIC_ALREADY_EXISTS)) {
+        a->topic->state = TOPIC_LIVE;
+        a->topic->id = (struct uuid){0}; /* Metadata will tell. */
     }
-    sim_check(sim,
-              code == KAFKA_NONE || (code == KAFKA_TOPIC_ALREADY_EXISTS && a->was_uncertain),
-              "CreateTopics %s: error_code=%d",
-              t->name,
-              code);
-    sim_say(sim, "topic %s: created, life=%u", t->name, t->life);
-    sim_trace(sim, "created", t->life, (uint64_t)(t - a->actor.run->topics));
-    t->state = TOPIC_LIVE;
-    t->id = (struct uuid){0}; /* Metadata will tell. */
 }
 
 static void on_deleted(struct kafka_call *call, struct rbuf *body, struct arena *arena)
 {
-    struct admin *a = container_of(call, struct admin, call);
-    struct sim *sim = a->actor.run->sim;
-    struct sim_topic *t = a->topic;
-    a->is_calling = false;
-    if (body == NULL) {
-        a->was_uncertain = true;
+    struct admin *a = end_call(call, body);
+    if (a == NULL) {
         return;
     }
     struct delete_topics_response response;
     enum err e = delete_topics_response_decode(body, call->version, arena, &response);
-    sim_check(sim, e == ERR_OK && response.responses_count == 1, "DeleteTopics: %s", err_name(e));
+    sim_check(a->actor.run->sim,
+              e == ERR_OK && response.responses_count == 1,
+              "DeleteTopics: %s",
+              err_name(e));
     int16_t code = response.responses[0].error_code;
-    sim_say(sim, "DeleteTopics %s: error_code=%d", t->name, code);
-    if (is_retriable(a->actor.run, code)) {
-        a->was_uncertain = true;
-        return;
+    if (is_done(a, "DeleteTopics", code, KAFKA_UNKNOWN_TOPIC_OR_PARTITION)) {
+        end_life(a->topic);
     }
-    sim_check(sim,
-              code == KAFKA_NONE || (code == KAFKA_UNKNOWN_TOPIC_OR_PARTITION && a->was_uncertain),
-              "DeleteTopics %s: error_code=%d",
-              t->name,
-              code);
-    sim_say(sim, "topic %s: deleted, life=%u", t->name, t->life);
-    sim_trace(sim, "deleted", t->life, (uint64_t)(t - a->actor.run->topics));
-    end_life(t);
 }
 
 static void check_live(struct admin *a, const struct metadata_response_topic *m)
@@ -169,12 +175,11 @@ static void check_live(struct admin *a, const struct metadata_response_topic *m)
 
 static void on_metadata(struct kafka_call *call, struct rbuf *body, struct arena *arena)
 {
-    struct admin *a = container_of(call, struct admin, call);
-    struct sim *sim = a->actor.run->sim;
-    a->is_calling = false;
-    if (body == NULL) {
+    struct admin *a = end_call(call, body);
+    if (a == NULL) {
         return;
     }
+    struct sim *sim = a->actor.run->sim;
     struct metadata_response response;
     enum err e = metadata_response_decode(body, call->version, arena, &response);
     sim_check(sim, e == ERR_OK, "Metadata: %s", err_name(e));
@@ -194,44 +199,64 @@ static void on_metadata(struct kafka_call *call, struct rbuf *body, struct arena
 
 /* ---- requests ---- */
 
+struct versions {
+    int16_t min;
+    int16_t max;
+};
+
+/* Draws the version; the body is then written to w. */
+static void begin_call(struct admin *a, struct wbuf *w, int16_t api_key, struct versions versions)
+{
+    struct sim *sim = a->actor.run->sim;
+    a->call = (struct kafka_call){
+        .api_key = api_key,
+        .version = (int16_t)sim_between(sim, (uint64_t)versions.min, (uint64_t)versions.max)};
+    kafka_client_begin(&a->client, &a->call, w);
+}
+
+static void send_call(struct admin *a,
+                      struct wbuf *w,
+                      enum err encoded,
+                      void (*on_answer)(struct kafka_call *, struct rbuf *, struct arena *))
+{
+    assert(encoded == ERR_OK);
+    a->call.on_answer = on_answer;
+    a->is_calling = true;
+    sim_say(a->actor.run->sim, "admin sends api_key=%d", a->call.api_key);
+    kafka_client_send(&a->client, &a->call, w, true);
+}
+
 static void send_create(struct admin *a)
 {
-    struct sim_topic *t = a->topic;
     struct create_topics_request_topic topic;
     struct create_topics_request request;
     create_topics_request_init(&request);
     create_topics_request_topic_init(&topic);
-    topic.name = slice_of_string(t->name);
-    topic.num_partitions = t->partitions_count;
+    topic.name = slice_of_string(a->topic->name);
+    topic.num_partitions = a->topic->partitions_count;
     topic.replication_factor = 1;
     request.topics = &topic;
     request.topics_count = 1;
-    a->call = (struct kafka_call){.api_key = CREATE_TOPICS_API.key,
-                                  .version = (int16_t)sim_between(a->actor.run->sim,
-                                                                  CREATE_TOPICS_VERSION_MIN,
-                                                                  CREATE_TOPICS_VERSION_MAX),
-                                  .on_answer = on_created};
     struct wbuf w;
-    kafka_client_begin(&a->client, &a->call, &w);
-    enum err e = create_topics_request_encode(&w, a->call.version, &request);
-    assert(e == ERR_OK);
-    a->is_calling = true;
-    sim_say(a->actor.run->sim, "admin sends api_key=%d", a->call.api_key);
-    kafka_client_send(&a->client, &a->call, &w, true);
+    begin_call(a,
+               &w,
+               CREATE_TOPICS_API.key,
+               (struct versions){CREATE_TOPICS_VERSION_MIN, CREATE_TOPICS_VERSION_MAX});
+    send_call(a, &w, create_topics_request_encode(&w, a->call.version, &request), on_created);
 }
 
 static void send_delete(struct admin *a)
 {
-    struct sim *sim = a->actor.run->sim;
     struct slice name = slice_of_string(a->topic->name);
     struct delete_topics_request_topic topic;
     struct delete_topics_request request;
     delete_topics_request_init(&request);
     delete_topics_request_topic_init(&topic);
-    a->call = (struct kafka_call){
-        .api_key = DELETE_TOPICS_API.key,
-        .version = (int16_t)sim_between(sim, DELETE_TOPICS_VERSION_MIN, DELETE_TOPICS_VERSION_MAX),
-        .on_answer = on_deleted};
+    struct wbuf w;
+    begin_call(a,
+               &w,
+               DELETE_TOPICS_API.key,
+               (struct versions){DELETE_TOPICS_VERSION_MIN, DELETE_TOPICS_VERSION_MAX});
     if (a->call.version >= 6) {
         topic.name = name;
         request.topics = &topic;
@@ -240,13 +265,7 @@ static void send_delete(struct admin *a)
         request.topic_names = &name;
         request.topic_names_count = 1;
     }
-    struct wbuf w;
-    kafka_client_begin(&a->client, &a->call, &w);
-    enum err e = delete_topics_request_encode(&w, a->call.version, &request);
-    assert(e == ERR_OK);
-    a->is_calling = true;
-    sim_say(a->actor.run->sim, "admin sends api_key=%d", a->call.api_key);
-    kafka_client_send(&a->client, &a->call, &w, true);
+    send_call(a, &w, delete_topics_request_encode(&w, a->call.version, &request), on_deleted);
 }
 
 static void send_metadata(struct admin *a)
@@ -262,17 +281,9 @@ static void send_metadata(struct admin *a)
     request.topics = topics;
     request.topics_count = run->topics_count;
     request.allow_auto_topic_creation = false;
-    a->call =
-        (struct kafka_call){.api_key = METADATA_API.key,
-                            .version = (int16_t)sim_between(run->sim, 10, METADATA_VERSION_MAX),
-                            .on_answer = on_metadata};
     struct wbuf w;
-    kafka_client_begin(&a->client, &a->call, &w);
-    enum err e = metadata_request_encode(&w, a->call.version, &request);
-    assert(e == ERR_OK);
-    a->is_calling = true;
-    sim_say(a->actor.run->sim, "admin sends api_key=%d", a->call.api_key);
-    kafka_client_send(&a->client, &a->call, &w, true);
+    begin_call(a, &w, METADATA_API.key, (struct versions){10, METADATA_VERSION_MAX});
+    send_call(a, &w, metadata_request_encode(&w, a->call.version, &request), on_metadata);
 }
 
 /* A topic in the middle of something goes first. */
