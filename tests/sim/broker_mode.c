@@ -13,11 +13,6 @@ enum {
     CONNECT_RETRY_US = 2000,
 };
 
-bool run_has_faults(const struct broker_run *run)
-{
-    return run->is_full_allowed || machine_io_stats(&run->machine).failed > 0;
-}
-
 /* ---- actors ---- */
 
 void actor_rest(struct actor *a)
@@ -58,27 +53,12 @@ static uint64_t actors_next_us(struct machine_source *source)
     return next_actor(container_of(source, struct broker_run, actors_source))->next_us;
 }
 
-static void play_with_capacity(struct broker_run *run)
-{
-    struct sim *sim = run->sim;
-    if (sim->swarm.capacity_size == 0 || run->is_draining || !rand_one_in(&sim->rand, 300)) {
-        return;
-    }
-    if (run->is_full_allowed && rand_one_in(&sim->rand, 2)) {
-        disk_sim_set_capacity(sim->disk, 0);
-        return;
-    }
-    run->is_full_allowed = true;
-    disk_sim_set_capacity(sim->disk,
-                          disk_sim_used_size(sim->disk) + sim_between(sim, 4096, 256 << 10));
-}
-
 static void actors_run(struct machine_source *source)
 {
     struct broker_run *run = container_of(source, struct broker_run, actors_source);
     struct actor *a = next_actor(run);
-    if (run->is_started) {
-        play_with_capacity(run);
+    if (run->is_started && !run->is_draining) {
+        life_play_with_capacity(&run->life);
     }
     a->act(a);
 }
@@ -89,8 +69,9 @@ static void on_fatal(void *context, enum err e, const char *what)
 {
     struct broker_run *run = context;
     sim_say(run->sim, "fatal: %s: %s", what, err_name(e));
-    sim_check(run->sim, run_has_faults(run), "the broker gave up: %s: %s", what, err_name(e));
-    run->is_dead = true;
+    sim_check(
+        run->sim, life_has_faults(&run->life), "the broker gave up: %s: %s", what, err_name(e));
+    run->life.is_dead = true;
 }
 
 static enum err transport_new(void *context, struct shard *s, struct transport **ret_transport)
@@ -132,12 +113,16 @@ static void on_started(void *context, enum err e, const char *why)
     struct broker_run *run = context;
     if (e == ERR_OK) {
         run->is_started = true;
-        sim_trace(run->sim, "started", run->machine.shards_count, 0);
+        sim_trace(run->sim, "started", run->life.machine.shards_count, 0);
         sim_say(run->sim, "started");
         return;
     }
-    sim_check(run->sim, run_has_faults(run), "the broker does not start: %s: %s", err_name(e), why);
-    run->is_start_failed = true;
+    sim_check(run->sim,
+              life_has_faults(&run->life),
+              "the broker does not start: %s: %s",
+              err_name(e),
+              why);
+    run->life.is_dead = true;
 }
 
 static void on_stopped(void *context)
@@ -146,36 +131,15 @@ static void on_stopped(void *context)
     run->is_stopped = true;
 }
 
-/* ---- lives ---- */
+/* ---- a life ---- */
 
-enum life_end {
-    LIFE_CRASHES,
-    LIFE_STOPS,
-    LIFE_IS_LAST, /* Without faults: everything is read and compared, then it stops. */
-};
-
-/* Steps until *is_done. False: the incarnation is over. */
-static bool run_until(struct broker_run *run, const bool *is_done, const char *what)
-{
-    while (!*is_done) {
-        enum machine_step step = machine_step(&run->machine);
-        if (step == MACHINE_CRASH || run->is_dead || run->is_start_failed) {
-            return false;
-        }
-        sim_check(run->sim, step != MACHINE_IDLE, "nothing happens any more: %s", what);
-    }
-    return true;
-}
-
-/* False: the incarnation is over. */
+/* False: this life is over. */
 static bool run_steps(struct broker_run *run, uint64_t count)
 {
     for (; count > 0; count--) {
-        enum machine_step step = machine_step(&run->machine);
-        if (step == MACHINE_CRASH || run->is_dead) {
+        if (!life_step(&run->life, "clients and broker wait for each other")) {
             return false;
         }
-        sim_check(run->sim, step != MACHINE_IDLE, "clients and broker wait for each other");
     }
     return true;
 }
@@ -223,49 +187,32 @@ static bool stop(struct broker_run *run)
     run->is_stopped = false;
     sim_say(run->sim, "stopping");
     broker_stop(run->broker, run, on_stopped);
-    machine_poke(&run->machine);
-    if (!run_until(run, &run->is_stopped, "a stop")) {
+    machine_poke(&run->life.machine);
+    if (!life_until(&run->life, &run->is_stopped, "a stop")) {
         return false;
     }
     run->is_started = false;
     /* As shard_run does: what nobody waits for is let to its end. */
-    while (machine_in_flight_count(&run->machine) > 0) {
+    while (machine_in_flight_count(&run->life.machine) > 0) {
         if (!run_steps(run, 1)) {
             return false;
         }
     }
     broker_free(run->broker);
     net_sim_stop(&run->net);
-    machine_stop(&run->machine);
     return true;
 }
 
-static void crash_within(struct sim *sim, uint64_t steps)
+static void begin(struct life *l)
 {
-    sim->crash_at_step = sim->steps + sim_log_between(sim, 1, steps);
-}
-
-static void begin_life(struct broker_run *run, enum life_end end)
-{
+    struct broker_run *run = container_of(l, struct broker_run, life);
     struct sim *sim = run->sim;
-    const struct sim_swarm *w = &sim->swarm;
-    disk_sim_set_capacity(sim->disk, 0);
     run->is_started = false;
-    run->is_start_failed = false;
-    run->is_dead = false;
-    run->is_full_allowed = false;
-    sim->crash_at_step = UINT64_MAX;
-    if (end == LIFE_CRASHES && rand_one_in(&sim->rand, 4)) {
-        crash_within(sim, w->steps_per_life); /* While it starts, perhaps. */
+    if (l->end == LIFE_CRASHES && rand_one_in(&sim->rand, 4)) {
+        life_crash_within(l, sim->swarm.steps_per_life); /* While it starts, perhaps. */
     }
-    machine_start(&run->machine, sim, (uint16_t)sim_between(sim, 1, w->shards_max));
-    sim_say(sim, "life: shards=%u end=%d", (unsigned)run->machine.shards_count, (int)end);
-    for (uint16_t i = 0; end == LIFE_IS_LAST && i < run->machine.shards_count; i++) {
-        run->machine.ios[i].options.sync_fail_one_in = 0;
-        run->machine.ios[i].options.write_fail_one_in = 0;
-    }
-    machine_add_source(&run->machine, &run->actors_source);
-    net_sim_start(&run->net, &run->machine);
+    machine_add_source(&l->machine, &run->actors_source);
+    net_sim_start(&run->net, &l->machine);
     for (uint32_t i = 0; i < run->consumers_count; i++) {
         if (rand_one_in(&sim->rand, 2)) {
             consumer_rewind(&run->consumers[i]);
@@ -273,65 +220,47 @@ static void begin_life(struct broker_run *run, enum life_end end)
     }
 }
 
-/* True if it ended in order. */
-static bool live_inner(struct broker_run *run, enum life_end end)
+static bool live(struct life *l)
 {
+    struct broker_run *run = container_of(l, struct broker_run, life);
     struct sim *sim = run->sim;
     enum err e = broker_new(&(struct broker_options){.settings = &run->settings,
-                                                     .group = run->machine.group,
+                                                     .group = l->machine.group,
                                                      .context = run,
                                                      .transport_new = transport_new},
                             &run->broker);
     sim_check(sim, e == ERR_OK, "broker_new: %s", err_name(e));
     broker_start(run->broker, run, on_started);
-    sim->is_blocking = false;
-    machine_poke(&run->machine);
-    if (!run_until(run, &run->is_started, "a start")) {
+    life_blocking_ends(l);
+    machine_poke(&l->machine);
+    if (!life_until(l, &run->is_started, "a start")) {
         return false;
     }
-    if (end == LIFE_CRASHES && sim->crash_at_step == UINT64_MAX) {
-        crash_within(sim, sim->swarm.steps_per_life * 8);
+    if (l->end == LIFE_CRASHES && sim->crash_at_step == UINT64_MAX) {
+        life_crash_within(l, sim->swarm.steps_per_life * 8);
     }
     uint64_t steps = sim_between(sim, 1, sim->swarm.steps_per_life * 4);
-    if (!run_steps(run, end == LIFE_CRASHES ? UINT64_MAX : steps)) {
+    if (!run_steps(run, l->end == LIFE_CRASHES ? UINT64_MAX : steps)) {
         return false;
     }
-    if (end == LIFE_IS_LAST) {
+    if (l->end == LIFE_IS_LAST) {
         drain(run);
     } else if (rand_one_in(&sim->rand, 4)) {
-        crash_within(sim, 1000);
+        life_crash_within(l, 1000);
     }
     return stop(run);
 }
 
-static void crash(struct broker_run *run)
+static void crashed(struct life *l)
 {
-    struct sim *sim = run->sim;
-    struct disk_sim_crash how = sim_draw_crash(sim);
-    if (machine_io_stats(&run->machine).failed > 0) {
-        how.is_power_loss = true; /* What a failed sync abandoned must not seem to be there. */
-    }
-    machine_crash(&run->machine, &how);
+    struct broker_run *run = container_of(l, struct broker_run, life);
     run->is_started = false;
     net_sim_crash(&run->net);
 }
 
-static void live(struct broker_run *run, enum life_end end)
-{
-    struct sim *sim = run->sim;
-    begin_life(run, end);
-    sim->is_blocking = true;
-    bool is_in_order = false;
-    if (sigsetjmp(sim->crash_place, 1) == 0) {
-        is_in_order = live_inner(run, end);
-    }
-    sim->is_blocking = false;
-    sim->crash_at_step = UINT64_MAX;
-    if (!is_in_order) {
-        sim_check(sim, end != LIFE_IS_LAST, "the last life did not end in order");
-        crash(run);
-    }
-}
+static const struct life_ops life_ops = {.begin = begin, .live = live, .crashed = crashed};
+
+/* ---- the run ---- */
 
 static void init_run(struct broker_run *run, struct sim *sim)
 {
@@ -358,10 +287,7 @@ void broker_mode_run(struct sim *sim)
     static_assert(sizeof(struct broker_run) < 1 << 20, "fits on the stack");
     struct broker_run run;
     init_run(&run, sim);
-    for (uint32_t i = 0; i < sim->swarm.crashes_max; i++) {
-        live(&run, sim_chance(sim, sim->swarm.clean_stop_percent) ? LIFE_STOPS : LIFE_CRASHES);
-    }
-    live(&run, LIFE_IS_LAST);
+    lives_run(&run.life, sim, &life_ops);
     for (uint32_t i = 0; i < run.producers_count; i++) {
         producer_done(&run.producers[i]);
     }

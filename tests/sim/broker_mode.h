@@ -1,7 +1,7 @@
 /* Mode "broker": one whole broker, made of the product's objects on simulated ones, and clients
  * that speak Kafka to it over the simulated net, through crashes and restarts.
  *
- *   broker_mode.c  lives of the broker: start, run, crash or stop, start again
+ *   broker_mode.c  one life of the broker: start, run, stop
  *   admin.c        creates and deletes topics, compares metadata
  *   producer.c     sends batches, repeats what was not acknowledged
  *   consumer.c     reads everything, over and over
@@ -16,7 +16,7 @@
 #include "tests/sim/batches.h"
 #include "tests/sim/history.h"
 #include "tests/sim/kafka_client.h"
-#include "tests/sim/machine.h"
+#include "tests/sim/life.h"
 #include "tests/sim/net_sim.h"
 
 enum {
@@ -115,18 +115,15 @@ struct consumer {
 
 struct broker_run {
     struct sim *sim;
-    struct machine machine;
+    struct life life;
     struct net_sim net;
     struct broker_settings settings;
     struct broker *broker;
     struct machine_source actors_source;
 
     bool is_started;
-    bool is_start_failed;
     bool is_stopped;
-    bool is_dead;         /* The broker said that it cannot go on. */
-    bool is_full_allowed; /* The disk may be full, or was. */
-    bool is_draining;     /* No new batches, no new topics. */
+    bool is_draining; /* No new batches, no new topics. */
 
     struct sim_topic topics[TOPICS_MAX];
     uint32_t topics_count;
@@ -157,6 +154,3 @@ void consumer_done(struct consumer *c);
 void consumer_rewind(struct consumer *c);
 /* It has read everything up to the high watermarks. */
 bool consumer_is_drained(const struct consumer *c);
-
-/* True if an injected fault explains an answer with a storage error. */
-bool run_has_faults(const struct broker_run *run);

@@ -46,7 +46,7 @@ static struct history *history_of(const struct broker_run *run, const struct rea
 static bool is_passing(const struct broker_run *run, int16_t code)
 {
     return code == KAFKA_REQUEST_TIMED_OUT || code == KAFKA_NOT_LEADER_OR_FOLLOWER ||
-           (code == KAFKA_KAFKA_STORAGE_ERROR && run_has_faults(run));
+           (code == KAFKA_KAFKA_STORAGE_ERROR && life_has_faults(&run->life));
 }
 
 static const struct read_item *

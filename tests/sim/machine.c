@@ -172,18 +172,6 @@ enum machine_step machine_step(struct machine *m)
     return MACHINE_RAN;
 }
 
-bool machine_run_until(struct machine *m, const bool *is_done, const char *what)
-{
-    while (!*is_done) {
-        enum machine_step step = machine_step(m);
-        sim_check(m->sim, step != MACHINE_IDLE, "nothing happens any more: %s", what);
-        if (step == MACHINE_CRASH) {
-            return false;
-        }
-    }
-    return true;
-}
-
 bool machine_run_for(struct machine *m, uint64_t us)
 {
     uint64_t end_us = m->sim->clock.now_us + us;

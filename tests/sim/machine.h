@@ -49,9 +49,6 @@ enum machine_step {
 /* One turn of one shard, one source, or one move of the clock. */
 enum machine_step machine_step(struct machine *m);
 
-/* Steps until *is_done, or the crash. True if done. Idle without being done is a failure that names
- * what. */
-bool machine_run_until(struct machine *m, const bool *is_done, const char *what);
 /* Steps until the clock has moved on by us, or the crash. True if it did not crash. */
 bool machine_run_for(struct machine *m, uint64_t us);
 

@@ -214,7 +214,7 @@ static bool is_allowed(const struct producer *p, const struct produce_item *item
         return true;
     }
     if (code == KAFKA_KAFKA_STORAGE_ERROR) {
-        return run_has_faults(p->actor.run);
+        return life_has_faults(&p->actor.run->life);
     }
     /* What comes behind a batch that failed is out of order until that one is repeated. */
     return code == KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER && p->is_idempotent && l->is_blocked &&
@@ -326,7 +326,7 @@ static void on_init(struct kafka_call *call, struct rbuf *body, struct arena *ar
     enum err e = init_producer_id_response_decode(body, call->version, arena, &response);
     sim_check(sim, e == ERR_OK, "InitProducerId: %s", err_name(e));
     if (response.error_code == KAFKA_REQUEST_TIMED_OUT ||
-        (response.error_code == KAFKA_KAFKA_STORAGE_ERROR && run_has_faults(run))) {
+        (response.error_code == KAFKA_KAFKA_STORAGE_ERROR && life_has_faults(&run->life))) {
         return;
     }
     sim_check(sim,

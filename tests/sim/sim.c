@@ -100,7 +100,7 @@ static void draw_faults(struct sim *sim)
 /* Many cuts and deletions, and power losses that mangle what is written over their leftovers. */
 static void seek_leftovers(struct sim_swarm *w)
 {
-    w->cut_weight = 20;
+    w->cut_weight = 80;
     w->delete_weight = 20;
     w->crash_soon_percent = 80;
     w->mangle_percent = 80;
@@ -125,15 +125,18 @@ void sim_draw_swarm(struct sim *sim)
     w->record_size_max = (uint32_t)PICK(sim, 20, 60, 60, 300);
     w->batch_records_max = (uint32_t)PICK(sim, 10, 40, 40, 100);
     w->large_one_in = (uint32_t)PICK(sim, 0, 200);
-    w->cut_weight = (uint32_t)PICK(sim, 0, 3, 10);
+    w->cut_weight = (uint32_t)PICK(sim, 0, 12, 40);
     w->delete_weight = (uint32_t)PICK(sim, 0, 0, 2);
     w->pause_us_max = PICK(sim, 100, 1000, 5000);
     w->reorder_one_in = (uint32_t)PICK(sim, 0, 4);
     w->cut_connection_one_in = (uint32_t)PICK(sim, 0, 50, 300);
     w->store_area_blocks = (uint32_t)PICK(sim, 0, 2, 4, 16);
     w->mangle_percent = (uint32_t)PICK(sim, 0, 0, 80);
-    if (sim->mode == SIM_STORAGE && rand_one_in(&sim->rand, 2)) {
-        seek_leftovers(w);
+    if (sim->mode == SIM_STORAGE) {
+        w->quiet_percent = w->rot_percent / 2;
+        if (rand_one_in(&sim->rand, 2)) {
+            seek_leftovers(w);
+        }
     }
     w->index_size_max = (uint32_t)PICK(sim, 0, 1 << 10, 64 << 10);
 }

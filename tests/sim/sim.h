@@ -39,6 +39,7 @@ struct sim_swarm {
     uint32_t crashes_max; /* Incarnations after the first. */
     uint64_t steps_per_life;
     uint32_t clean_stop_percent;
+    uint32_t quiet_percent; /* Chance that a life gets quiet before it crashes. */
     uint64_t segment_size_max;
     uint32_t fill_step_min;
     uint32_t fill_step_max;

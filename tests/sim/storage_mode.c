@@ -16,14 +16,14 @@ enum {
 void run_on_failure(struct storage_run *run, const char *where, enum err e)
 {
     struct sim *sim = run->sim;
-    bool is_injected = machine_io_stats(&run->machine).failed > 0;
     sim_say(sim, "failure: %s: %s", where, err_name(e));
     sim_check(sim,
-              is_injected || (e == ERR_NO_SPACE && run->is_full_allowed),
+              machine_io_stats(&run->life.machine).failed > 0 ||
+                  (e == ERR_NO_SPACE && run->life.is_full_allowed),
               "%s failed: %s",
               where,
               err_name(e));
-    run->is_dead = true;
+    run->life.is_dead = true;
 }
 
 void run_settle(struct storage_run *run)
@@ -38,8 +38,9 @@ void run_settle(struct storage_run *run)
 }
 
 /* What is still under way, for whoever has to find out why nothing goes on. */
-static void say_unsettled(const struct storage_run *run)
+static void say_unsettled(const struct life *l)
 {
+    const struct storage_run *run = container_of(l, struct storage_run, life);
     for (uint32_t i = 0; i < run->parts_count; i++) {
         const struct part *p = &run->parts[i];
         (void)fprintf(stderr,
@@ -55,18 +56,19 @@ static void say_unsettled(const struct storage_run *run)
     (void)fprintf(stderr, "opening=%u waiting=%u\n", run->opening_count, run->waiting_count);
 }
 
-/* One step; false if the incarnation is over. Nothing to do is a failure. */
-static bool step(struct storage_run *run, const char *what)
+static void stepped(struct life *l)
 {
-    enum machine_step result = machine_step(&run->machine);
+    struct storage_run *run = container_of(l, struct storage_run, life);
     for (uint32_t i = 0; i < run->parts_count; i++) {
         part_tempt_crash(&run->parts[i]);
     }
-    if (result == MACHINE_IDLE) {
-        say_unsettled(run);
-        sim_fail(run->sim, "nothing happens any more: %s", what);
-    }
-    return result != MACHINE_CRASH && !run->is_dead;
+}
+
+/* Steps until nothing is under way. False: this life is over. */
+static bool settle(struct storage_run *run, const char *what)
+{
+    run_settle(run);
+    return life_until(&run->life, &run->is_settled, what);
 }
 
 /* ---- start ---- */
@@ -80,7 +82,7 @@ static void on_flusher_failed(void *context, enum err e)
 static bool owns(void *context, const struct partition_id *log)
 {
     const struct part_env *env = context;
-    return partition_id_hash(1, log) % env->run->machine.shards_count == env->shard;
+    return partition_id_hash(1, log) % env->run->life.machine.shards_count == env->shard;
 }
 
 static void on_store_opened(void *context, enum err e, struct store *st)
@@ -98,9 +100,9 @@ static void on_store_opened(void *context, enum err e, struct store *st)
     options.files_max = 4;
     env->store = st;
     env->is_open = true;
-    e = log_shared_new(&run->machine.shards[env->shard], st, &options, &env->shared);
+    e = log_shared_new(&run->life.machine.shards[env->shard], st, &options, &env->shared);
     sim_check(run->sim, e == ERR_OK, "log_shared_new: %s", err_name(e));
-    env->env = (struct log_env){.s = &run->machine.shards[env->shard],
+    env->env = (struct log_env){.s = &run->life.machine.shards[env->shard],
                                 .dir = DATA_DIR,
                                 .store = st,
                                 .flusher = env->flusher,
@@ -116,7 +118,7 @@ static void on_store_opened(void *context, enum err e, struct store *st)
 static void open_env(struct storage_run *run, uint16_t shard)
 {
     struct part_env *env = &run->envs[shard];
-    struct shard *s = &run->machine.shards[shard];
+    struct shard *s = &run->life.machine.shards[shard];
     *env = (struct part_env){.run = run, .shard = shard};
     enum err e = flusher_new(s, run->dir.fs.is_flush_shared, env, on_flusher_failed, &env->flusher);
     sim_check(run->sim, e == ERR_OK, "flusher_new: %s", err_name(e));
@@ -136,10 +138,10 @@ static void open_env(struct storage_run *run, uint16_t shard)
 static bool open_data_dir(struct storage_run *run)
 {
     char why[DATA_WHY_SIZE] = "";
-    enum err e = data_dir_open(&run->machine.shards[0], DATA_DIR, 1, why, &run->dir);
+    enum err e = data_dir_open(&run->life.machine.shards[0], DATA_DIR, 1, why, &run->dir);
     if (e != ERR_OK) {
         sim_check(run->sim,
-                  machine_io_stats(&run->machine).failed > 0,
+                  machine_io_stats(&run->life.machine).failed > 0,
                   "data_dir_open: %s: %s",
                   err_name(e),
                   why);
@@ -156,21 +158,6 @@ static uint64_t driver_next_us(struct machine_source *source)
     return run->acts_left > 0 && run->opening_count == 0 ? run->act_us : UINT64_MAX;
 }
 
-static void play_with_capacity(struct storage_run *run)
-{
-    struct sim *sim = run->sim;
-    if (sim->swarm.capacity_size == 0 || !rand_one_in(&sim->rand, 200)) {
-        return;
-    }
-    if (run->is_full_allowed && rand_one_in(&sim->rand, 2)) {
-        disk_sim_set_capacity(sim->disk, 0);
-        return;
-    }
-    run->is_full_allowed = true;
-    disk_sim_set_capacity(sim->disk,
-                          disk_sim_used_size(sim->disk) + sim_between(sim, 4096, 256 << 10));
-}
-
 static void driver_run(struct machine_source *source)
 {
     struct storage_run *run = container_of(source, struct storage_run, driver);
@@ -179,7 +166,7 @@ static void driver_run(struct machine_source *source)
     if (run->acts_left == 0) {
         disk_sim_set_capacity(run->sim->disk, 0); /* What waits for room has to come to an end. */
     } else {
-        play_with_capacity(run);
+        life_play_with_capacity(&run->life);
     }
     part_act(&run->parts[rand_below(&sim->rand, run->parts_count)]);
     uint64_t pause_us = sim_log_between(sim, 0, sim->swarm.pause_us_max);
@@ -191,7 +178,7 @@ static void driver_run(struct machine_source *source)
 static bool drive(struct storage_run *run)
 {
     while (run->acts_left > 0 || !run->is_settled) {
-        if (!step(run, "acts do not end")) {
+        if (!life_step(&run->life, "acts do not end")) {
             return false;
         }
     }
@@ -209,11 +196,8 @@ static bool verify_all(struct storage_run *run)
         int64_t end = model_log_next_offset(&p->model, p->model.flushed_index);
         for (int64_t offset = 0; offset < end;) {
             part_read(p, offset);
-            run_settle(run);
-            while (!run->is_settled) {
-                if (!step(run, "a read does not end")) {
-                    return false;
-                }
+            if (!settle(run, "a read does not end")) {
+                return false;
             }
             offset = model_log_find(&p->model, offset)->next_offset;
         }
@@ -226,8 +210,8 @@ static bool verify_all(struct storage_run *run)
 /* A store closes its file from the loop. */
 static bool wait_for_io(struct storage_run *run, uint16_t shard)
 {
-    while (run->machine.shards[shard].io.in_flight_count > 0) {
-        if (!step(run, "an op does not end")) {
+    while (run->life.machine.shards[shard].io.in_flight_count > 0) {
+        if (!life_step(&run->life, "an op does not end")) {
             return false;
         }
     }
@@ -236,32 +220,26 @@ static bool wait_for_io(struct storage_run *run, uint16_t shard)
 
 static bool close_all(struct storage_run *run)
 {
-    run_settle(run);
-    while (!run->is_settled) {
-        if (!step(run, "work does not end")) {
-            return false;
-        }
+    if (!settle(run, "work does not end")) {
+        return false;
     }
     for (uint32_t i = 0; i < run->parts_count; i++) {
         if (run->parts[i].state == PART_OPEN) {
             part_close(&run->parts[i]);
         }
     }
-    run_settle(run);
-    while (!run->is_settled) {
-        if (!step(run, "a log does not close")) {
-            return false;
-        }
+    if (!settle(run, "a log does not close")) {
+        return false;
     }
     /* What is flushed for nobody in particular may still be under way. */
-    for (uint16_t i = 0; i < run->machine.shards_count; i++) {
+    for (uint16_t i = 0; i < run->life.machine.shards_count; i++) {
         while (!flusher_is_idle(run->envs[i].flusher)) {
-            if (!step(run, "a flusher does not become idle")) {
+            if (!life_step(&run->life, "a flusher does not become idle")) {
                 return false;
             }
         }
     }
-    for (uint16_t i = 0; i < run->machine.shards_count; i++) {
+    for (uint16_t i = 0; i < run->life.machine.shards_count; i++) {
         log_shared_free(run->envs[i].shared);
         store_free(run->envs[i].store);
         if (!wait_for_io(run, i)) {
@@ -269,117 +247,86 @@ static bool close_all(struct storage_run *run)
         }
         flusher_free(run->envs[i].flusher);
     }
-    data_dir_close(&run->machine.shards[0], &run->dir);
-    machine_stop(&run->machine);
+    data_dir_close(&run->life.machine.shards[0], &run->dir);
     return true;
 }
 
-static void crash(struct storage_run *run)
+static void begin(struct life *l)
 {
+    struct storage_run *run = container_of(l, struct storage_run, life);
     struct sim *sim = run->sim;
-    struct disk_sim_crash how = sim_draw_crash(sim);
-    if (machine_io_stats(&run->machine).failed > 0) {
-        how.is_power_loss = true; /* What a failed sync abandoned must not seem to be there. */
+    const struct sim_swarm *w = &sim->swarm;
+    run->is_settled = false;
+    run->opening_count = 0;
+    run->waiting_count = 0;
+    run->act_us = sim->clock.now_us;
+    run->acts_left = sim_log_between(sim, 1, w->steps_per_life / 3);
+    if (l->end == LIFE_CRASHES) {
+        run->acts_left = UINT64_MAX;
+        life_crash_within(l, w->steps_per_life);
     }
-    machine_crash(&run->machine, &how);
+    run->is_fault_allowed =
+        l->end != LIFE_IS_LAST && (w->sync_fail_one_in | w->write_fail_one_in) != 0;
+    machine_add_source(&l->machine, &run->driver);
+}
+
+static bool live(struct life *l)
+{
+    struct storage_run *run = container_of(l, struct storage_run, life);
+    struct sim *sim = run->sim;
+    if (!open_data_dir(run)) {
+        return false;
+    }
+    life_blocking_ends(l);
+    for (uint16_t i = 0; i < l->machine.shards_count; i++) {
+        open_env(run, i);
+    }
+    while (run->opening_count > 0) {
+        if (!life_step(l, "opening does not end")) {
+            return false;
+        }
+    }
+    if (!l->is_dead && !rand_one_in(&sim->rand, 4)) {
+        store_drop_stale(&l->machine.shards[0], DATA_DIR);
+        machine_poke(&l->machine);
+    }
+    if (l->is_dead || !drive(run)) {
+        return false;
+    }
+    if (l->end == LIFE_GETS_QUIET) {
+        (void)machine_run_for(&l->machine, QUIET_US);
+        return false;
+    }
+    if (l->end == LIFE_IS_LAST && !verify_all(run)) {
+        return false;
+    }
+    if (l->end == LIFE_STOPS && rand_one_in(&sim->rand, 4)) {
+        life_crash_within(l, 200);
+    }
+    return close_all(run);
+}
+
+static void crashed(struct life *l)
+{
+    struct storage_run *run = container_of(l, struct storage_run, life);
     for (uint32_t i = 0; i < run->parts_count; i++) {
         part_forget(&run->parts[i]);
     }
 }
 
-enum life_end {
-    LIFE_CRASHES,
-    LIFE_GETS_QUIET, /* And crashes then. */
-    LIFE_STOPS,
-    LIFE_IS_LAST, /* Verifies all, and stops. */
-};
-
-static void begin_life(struct storage_run *run, enum life_end end)
+static void rest(struct life *l)
 {
-    struct sim *sim = run->sim;
-    disk_sim_set_capacity(sim->disk, 0);
-    run->is_full_allowed = false;
-    run->is_dead = false;
-    run->is_settled = false;
-    run->opening_count = 0;
-    run->waiting_count = 0;
-    run->acts_left = sim_log_between(sim, 1, sim->swarm.steps_per_life / 3);
-    run->act_us = sim->clock.now_us;
-    sim->crash_at_step = UINT64_MAX;
-    if (end == LIFE_CRASHES) {
-        run->acts_left = UINT64_MAX;
-        sim->crash_at_step = sim->steps + sim_log_between(sim, 1, sim->swarm.steps_per_life);
+    if (l->is_quiet && sim_chance(l->sim, l->sim->swarm.rot_percent)) {
+        rot_plant(container_of(l, struct storage_run, life));
     }
-    machine_start(&run->machine,
-                  sim,
-                  end == LIFE_IS_LAST ? 1 : (uint16_t)sim_between(sim, 1, sim->swarm.shards_max));
-    sim_say(sim, "life: shards=%u end=%d", (unsigned)run->machine.shards_count, (int)end);
-    machine_add_source(&run->machine, &run->driver);
-    if (end == LIFE_IS_LAST) {
-        for (uint16_t i = 0; i < run->machine.shards_count; i++) {
-            run->machine.ios[i].options.sync_fail_one_in = 0;
-            run->machine.ios[i].options.write_fail_one_in = 0;
-        }
-    }
-    run->is_fault_allowed =
-        end != LIFE_IS_LAST && (sim->swarm.sync_fail_one_in | sim->swarm.write_fail_one_in) != 0;
 }
 
-/* True if it ended in order. */
-static bool live_inner(struct storage_run *run, enum life_end end)
-{
-    struct sim *sim = run->sim;
-    if (!open_data_dir(run)) {
-        return false;
-    }
-    sim->is_blocking = false;
-    for (uint16_t i = 0; i < run->machine.shards_count; i++) {
-        open_env(run, i);
-    }
-    while (run->opening_count > 0) {
-        if (!step(run, "opening does not end")) {
-            return false;
-        }
-    }
-    if (!run->is_dead && !rand_one_in(&sim->rand, 4)) {
-        store_drop_stale(&run->machine.shards[0], DATA_DIR);
-        machine_poke(&run->machine);
-    }
-    if (run->is_dead || !drive(run)) {
-        return false;
-    }
-    if (end == LIFE_GETS_QUIET) {
-        (void)machine_run_for(&run->machine, QUIET_US);
-        return false;
-    }
-    if (end == LIFE_IS_LAST && !verify_all(run)) {
-        return false;
-    }
-    if (end == LIFE_STOPS && rand_one_in(&sim->rand, 4)) {
-        sim->crash_at_step = sim->steps + sim_log_between(sim, 1, 200);
-    }
-    return close_all(run);
-}
-
-static bool live(struct storage_run *run, enum life_end end)
-{
-    struct sim *sim = run->sim;
-    begin_life(run, end);
-    sim->is_blocking = true;
-    bool is_in_order = false;
-    if (sigsetjmp(sim->crash_place, 1) == 0) {
-        is_in_order = live_inner(run, end);
-    }
-    sim->is_blocking = false;
-    sim->crash_at_step = UINT64_MAX;
-    if (!is_in_order) {
-        sim_check(sim, end != LIFE_IS_LAST, "the last life did not end in order");
-        bool is_quiet = end == LIFE_GETS_QUIET && !run->is_dead;
-        crash(run);
-        return is_quiet;
-    }
-    return true;
-}
+static const struct life_ops life_ops = {.begin = begin,
+                                         .live = live,
+                                         .crashed = crashed,
+                                         .rest = rest,
+                                         .stepped = stepped,
+                                         .say = say_unsettled};
 
 void storage_mode_run(struct sim *sim)
 {
@@ -392,16 +339,7 @@ void storage_mode_run(struct sim *sim)
         run.parts[i].number = i;
         part_renew(&run.parts[i]);
     }
-    for (uint32_t i = 0; i < sim->swarm.crashes_max; i++) {
-        bool stops = sim_chance(sim, sim->swarm.clean_stop_percent);
-        bool gets_quiet = sim_chance(sim, sim->swarm.rot_percent / 2);
-        enum life_end end = stops ? LIFE_STOPS : gets_quiet ? LIFE_GETS_QUIET : LIFE_CRASHES;
-        bool is_quiet = live(&run, end);
-        if (is_quiet && sim_chance(sim, sim->swarm.rot_percent)) {
-            rot_plant(&run);
-        }
-    }
-    (void)live(&run, LIFE_IS_LAST);
+    lives_run(&run.life, sim, &life_ops);
     for (uint32_t i = 0; i < run.parts_count; i++) {
         model_log_done(&run.parts[i].model);
         producer_state_free(run.parts[i].producers);

@@ -1,8 +1,10 @@
 /* Mode "storage": logs and stores under a driver that does what the layers above may ever do, cuts
  * included, and compares everything with a model.
  *
- *   storage_mode.c   lives: start, drive, end by crash or in order, start again
- *   storage_part.c   one log: acts on it and what is checked about it
+ *   storage_mode.c   one life: start, drive, end in order
+ *   storage_part.c   one log: opened, compared with the model, closed
+ *   storage_acts.c   what is done to it: the table of operations
+ *   storage_reads.c  reads and time queries
  *   storage_producers.c  the producer state of a log
  *   storage_rot.c    damage on the disk, planted in acknowledged entries
  */
@@ -15,7 +17,7 @@
 #include "storage/log_shared.h"
 #include "storage/store.h"
 
-#include "tests/sim/machine.h"
+#include "tests/sim/life.h"
 #include "tests/sim/model_log.h"
 
 enum {
@@ -74,7 +76,7 @@ struct part_env {
 
 struct storage_run {
     struct sim *sim;
-    struct machine machine;
+    struct life life;
     struct part_env envs[SIM_SHARDS_MAX];
     struct part parts[PARTS_MAX];
     uint32_t parts_count;
@@ -85,8 +87,6 @@ struct storage_run {
     uint32_t opening_count; /* Stores and logs on their way. */
     uint32_t waiting_count; /* Callbacks that the end in order waits for. */
     bool is_settled;        /* Nothing of the above is left. */
-    bool is_dead;           /* A log or flusher failed: this incarnation is over. */
-    bool is_full_allowed;   /* The disk may be full. */
     bool is_fault_allowed;  /* Failures were injected. */
 };
 
@@ -94,6 +94,7 @@ void run_settle(struct storage_run *run);
 /* A failure that the product reported. Ends the life if it may be, else the run. */
 void run_on_failure(struct storage_run *run, const char *where, enum err e);
 
+struct sim *part_sim(const struct part *p);
 /* A log of a new life. */
 void part_renew(struct part *p);
 void part_open(struct part *p);
@@ -106,7 +107,8 @@ void part_tempt_crash(struct part *p);
 void part_act(struct part *p);
 /* Begins a read of [offset, end of what is flushed). */
 void part_read(struct part *p, int64_t offset);
-bool part_append(struct part *p);
+/* Begins a query for a drawn time. */
+void part_time_query(struct part *p);
 
 /* Of a log that is about to be opened: nothing is known. */
 void part_producers_reset(struct part *p);
