@@ -193,6 +193,13 @@ static void print_entry(struct dump *d, const struct dump_item *item)
         return;
     }
     (void)fprintf(out, " next_offset=%" PRId64, e->next_offset);
+    if (e->type == ENTRY_GAP) {
+        (void)fprintf(out,
+                      " base_offset=%" PRId64 " last_index=%" PRIu64 " last_id=%016" PRIx64,
+                      e->base_offset,
+                      entry_last_index(e),
+                      e->entry_id);
+    }
     if (item->fault != ENTRY_GOOD) {
         (void)fprintf(out, " BAD=%s", entry_fault_name(item->fault));
     }
@@ -212,13 +219,15 @@ static enum err print_item(void *context, const struct dump_item *item)
         uuid_format(&topic_id, id);
         (void)fprintf(out,
                       "%s: topic_id=%s partition=%" PRId32 " base_index=%" PRIu64
-                      " base_offset=%" PRId64 " generation=%" PRIu32 " salt=%016" PRIx64 "\n",
+                      " base_offset=%" PRId64 " generation=%" PRIu32 " file_version=%" PRIu32
+                      " salt=%016" PRIx64 "\n",
                       d->path,
                       id,
                       s->partition,
                       s->base.index,
                       s->base.offset,
                       s->generation,
+                      s->file_version,
                       s->salt);
         break;
     }
@@ -326,6 +335,10 @@ static json_t *entry_json(struct dump *d, const struct dump_item *item)
     if (batch_of(item, &h)) {
         (void)json_object_set_new(entry, "batch", batch_json(d, item, &h));
     }
+    if (e->type == ENTRY_GAP) {
+        (void)json_object_set_new(
+            entry, "last_index", json_integer((json_int_t)entry_last_index(e)));
+    }
     return entry;
 }
 
@@ -335,7 +348,7 @@ static json_t *segment_json(const struct segment_header *s)
     char id[UUID_TEXT_SIZE];
     memcpy(topic_id.bytes, s->topic_id, sizeof(topic_id.bytes));
     uuid_format(&topic_id, id);
-    return json_pack("{s:s, s:i, s:I, s:I, s:i}",
+    return json_pack("{s:s, s:i, s:I, s:I, s:i, s:I}",
                      "topic_id",
                      id,
                      "partition",
@@ -345,7 +358,9 @@ static json_t *segment_json(const struct segment_header *s)
                      "base_offset",
                      (json_int_t)s->base.offset,
                      "generation",
-                     (int)s->generation);
+                     (int)s->generation,
+                     "file_version",
+                     (json_int_t)s->file_version);
 }
 
 static enum err print_item_json(void *context, const struct dump_item *item)

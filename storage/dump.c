@@ -157,7 +157,7 @@ static enum err stumble(struct dump *d, enum entry_fault fault, bool *ret_is_end
         *ret_is_end = true;
         return e;
     }
-    uint64_t expected_index = is_payload ? bad.index + 1 : d->scan.index;
+    uint64_t expected_index = is_payload ? entry_last_index(&bad) + 1 : d->scan.index;
     if (next.header.index < expected_index && next.header.generation > d->scan.generation_min) {
         e = tell(d,
                  &(struct dump_item){

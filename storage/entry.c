@@ -45,8 +45,8 @@ void entry_seal(struct entry_header *h, uint8_t *out)
     assert(h->salt != 0); /* A header must never look like zeros. */
     assert(h->index != 0);
     assert(h->type != ENTRY_NONE);
+    assert(h->type == ENTRY_GAP || h->span == 0);
     h->version = ENTRY_VERSION;
-    h->reserved = 0;
     h->header_crc = header_crc_of(h, out + sizeof(*h));
     memcpy(out, h, sizeof(*h));
 }
@@ -72,12 +72,20 @@ static bool is_zero(const void *data, size_t size)
     return bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0;
 }
 
+static bool has_sound_span(const struct entry_header *h)
+{
+    if (h->type == ENTRY_GAP) {
+        return h->payload_size == 0 && h->index <= UINT64_MAX - 1 - h->span;
+    }
+    return h->span == 0;
+}
+
 enum entry_fault entry_check_fields(const struct entry_header *h, uint64_t salt)
 {
     if (h->salt != salt) {
         return is_zero(h, sizeof(*h)) ? ENTRY_FAULT_ZERO : ENTRY_FAULT_SALT;
     }
-    bool is_sound = h->version == ENTRY_VERSION && h->reserved == 0 && h->flags == 0 &&
+    bool is_sound = h->version == ENTRY_VERSION && has_sound_span(h) && h->flags == 0 &&
                     h->type != ENTRY_NONE && h->type < ENTRY_TYPE_COUNT && h->index != 0 &&
                     h->payload_size <= ENTRY_PAYLOAD_SIZE_MAX && h->base_offset >= 0 &&
                     h->next_offset >= h->base_offset && h->durable_index < h->index;

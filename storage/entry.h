@@ -20,6 +20,10 @@
  *     acknowledged bytes. Behind the last entry of a write stand zeros to the end of the block.
  *  8. A header never crosses a block boundary: where it would, zeros fill the block. So "zeros to
  *     the end of the block" is told from an entry by looking at one block.
+ *  9. A gap stands for the entries index .. index + span that compaction removed: all of one term,
+ *     offsets [base_offset, next_offset), previous_id the id before the first, entry_id that of the
+ *     last. So what follows chains on as if they were there (2, 4, 5 hold across it), and no
+ *     payload is needed for that.
  *
  * Shard: pure; any.
  */
@@ -46,7 +50,7 @@ enum entry_type {
     ENTRY_CONFIGURATION = 3, /* Raft membership. Takes no offset. */
     ENTRY_CONTROLLER = 4,    /* A command of group 0. Takes no offset. */
     ENTRY_LOG_START = 5,     /* The log start moved. Takes no offset. */
-    ENTRY_GAP = 6,           /* Left by compaction. */
+    ENTRY_GAP = 6,           /* Left by compaction for entries it removed. No payload. */
     ENTRY_TYPE_COUNT,
 };
 
@@ -65,7 +69,7 @@ struct entry_header {
     int64_t max_timestamp; /* Milliseconds since 1970; -1 = none. */
     uint64_t durable_index;
     uint32_t durable_generation;
-    uint32_t reserved; /* Zero, checked. */
+    uint32_t span; /* Of a gap: how many entries it stands for, less one. Else zero, checked. */
     uint64_t entry_id;
     uint64_t previous_id;
 };
@@ -85,6 +89,7 @@ struct log_entry {
     int64_t max_timestamp;
     struct slice payload;
     struct slice payload_rest; /* Follows payload; may be null. */
+    uint64_t last_index;       /* Read or replayed: index, or the last one a gap stands for. */
 };
 
 /* Bytes that an entry takes in a segment. */
@@ -99,6 +104,12 @@ static inline uint64_t entry_place(uint64_t pos)
 {
     uint64_t left = ENTRY_BLOCK_SIZE - pos % ENTRY_BLOCK_SIZE;
     return left < sizeof(struct entry_header) ? pos + left : pos;
+}
+
+/* The index of an entry; of a gap, the last one it stands for. What follows has the next. */
+static inline uint64_t entry_last_index(const struct entry_header *h)
+{
+    return h->index + h->span;
 }
 
 /* Payload bytes that header_crc covers. */
@@ -119,7 +130,7 @@ enum entry_fault {
     ENTRY_GOOD,
     ENTRY_FAULT_ZERO,       /* No header: zeros. */
     ENTRY_FAULT_SALT,       /* Another life of the block, or garbage. */
-    ENTRY_FAULT_HEADER,     /* header_crc, version, type, reserved or a size out of bounds. */
+    ENTRY_FAULT_HEADER,     /* header_crc, version, type, span or a size out of bounds. */
     ENTRY_FAULT_GENERATION, /* Behind a cut, or newer than the log. */
     ENTRY_FAULT_ORDER,      /* Not the next index, chain, term or offset. */
     ENTRY_FAULT_PAYLOAD,    /* The batch's own CRC. */

@@ -33,11 +33,17 @@ char *log_path(const char *dir, const char *name)
     return path;
 }
 
-char *log_segment_path(const struct log *l, uint64_t base_index, const char *suffix)
+void log_segment_name(const struct log_segment *seg, const char *suffix, char *ret_name)
+{
+    const struct segment_name n = {.base_index = seg->base.index, .version = seg->file_version};
+    segment_name_format(&n, suffix, ret_name);
+}
+
+char *log_segment_path(const struct log_segment *seg, const char *suffix)
 {
     char name[SEGMENT_NAME_SIZE];
-    segment_name_format(base_index, suffix, name);
-    return log_path(l->dir, name);
+    log_segment_name(seg, suffix, name);
+    return log_path(seg->log->dir, name);
 }
 
 static char *partition_dir(const struct log_open *how)
@@ -157,6 +163,8 @@ enum err log_segment_put(struct log_segment *seg, uint64_t filled_to)
         .salt = seg->salt,
         .base = seg->base,
         .filled_to = filled_to,
+        .end_index = seg->end_index,
+        .file_version = seg->file_version,
     };
     struct store_key key = log_store_key(seg->log, STORE_SEGMENT, seg->base.index);
     return store_put(seg->log->env.store, &key, segment_record_encode(&r));

@@ -58,7 +58,7 @@ static void submit_unlink(struct log_cut_exec *x,
                           const char *suffix,
                           enum log_cut_state next)
 {
-    x->path = log_segment_path(x->log, seg->base.index, suffix);
+    x->path = log_segment_path(seg, suffix);
     if (x->path == NULL) {
         panic("no memory for a path");
     }
@@ -433,6 +433,7 @@ static void execute(struct log_cut_task *t)
     t->exec.record = (struct cut_record){
         .generation = l->generation + 1,
         .segment = t->seg->base.index,
+        .file_version = t->seg->file_version,
         .pos = t->pos,
         .index = t->cut->index,
         .previous_id = t->at.previous_id,
@@ -448,10 +449,10 @@ static enum walk_verdict on_entry(struct log_walk *w, const struct scan_result *
     if (h->max_timestamp > t->max_timestamp) {
         t->max_timestamp = h->max_timestamp;
     }
-    if (h->index + 1 < t->cut->index) {
+    if (entry_last_index(h) + 1 < t->cut->index) {
         return WALK_ON;
     }
-    assert_cmp(h->index + 1, ==, t->cut->index);
+    assert_cmp(entry_last_index(h) + 1, ==, t->cut->index); /* Gaps end below the commit index. */
     t->pos = entry->pos + entry_size(h->payload_size);
     t->at = (struct segment_base){
         .index = t->cut->index,

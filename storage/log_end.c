@@ -129,10 +129,7 @@ static void file_closed(struct log_end_task *t)
         log_segment_free(seg);
         next_file(t);
     } else {
-        submit(t,
-               IO_UNLINK,
-               log_segment_path(t->log, seg->base.index, ".index"),
-               END_WAIT_UNLINK_INDEX);
+        submit(t, IO_UNLINK, log_segment_path(seg, ".index"), END_WAIT_UNLINK_INDEX);
     }
 }
 
@@ -272,10 +269,7 @@ static void end_run(struct log_end_task *t)
         file_closed(t);
         break;
     case END_WAIT_UNLINK_INDEX:
-        submit(t,
-               IO_UNLINK,
-               log_segment_path(l, log_tail_segment(l)->base.index, ".log"),
-               END_WAIT_UNLINK);
+        submit(t, IO_UNLINK, log_segment_path(log_tail_segment(l), ".log"), END_WAIT_UNLINK);
         break;
     case END_WAIT_UNLINK:
         log_segment_free(log_tail_segment(l));

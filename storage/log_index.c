@@ -173,7 +173,7 @@ static struct log_index_task *task_new(struct log_segment *seg)
     }
     t->seg = seg;
     t->fd = -1;
-    t->path = log_segment_path(seg->log, seg->base.index, ".index");
+    t->path = log_segment_path(seg, ".index");
     t->tmp_path = log_path(seg->log->dir, "index.tmp");
     if (t->path == NULL || t->tmp_path == NULL) {
         panic("no memory for a path");

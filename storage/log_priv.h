@@ -80,7 +80,9 @@ struct log_segment {
     struct segment_base base;
     uint64_t salt;
     uint32_t generation;
-    bool is_usable; /* Its manifest record is durable. */
+    uint32_t file_version; /* 0 as appended, one more with each rewriting. */
+    uint64_t end_index;    /* Rewritten: behind its last entry. 0 = as appended. */
+    bool is_usable;        /* Its manifest record is durable. */
     uint64_t filled_to;
     uint64_t tail_pos; /* Where the next byte goes; a block boundary unless a page is open there. */
     uint64_t end_pos;  /* End of the last entry. */
@@ -248,8 +250,9 @@ void log_poke(struct log *l);
 bool log_is_quiet(const struct log *l);
 /* Frees memory of a log with closed files. */
 void log_free(struct log *l);
-/* malloc'd "<dir>/<base><suffix>". NULL without memory. */
-char *log_segment_path(const struct log *l, uint64_t base_index, const char *suffix);
+/* malloc'd "<dir>/<base>[-<version>]<suffix>". NULL without memory. */
+char *log_segment_path(const struct log_segment *seg, const char *suffix);
+void log_segment_name(const struct log_segment *seg, const char *suffix, char *ret_name);
 char *log_path(const char *dir, const char *name);
 /* Sums sealed_size up again. */
 void log_recount(struct log *l);

@@ -6,13 +6,15 @@
  *
  *  1. A segment of the manifest whose file is missing: refused. A file that the manifest does not
  *     name is what an unfinished birth or delete left: removed.
- *  2. Where the bytes are not the next entry (index N), the rest of the log is probed for good
+ *  2. A rewritten segment (compaction, repacking) supersedes the records of those it stands for:
+ *     what the crash left of them, and of their cuts, is removed from the store.
+ *  3. Where the bytes are not the next entry (index N), the rest of the log is probed for good
  *     headers: for the highest D, and for where the entries go on.
  *     N above D: a torn write, never acknowledged. Cut there, durably, also when good entries
  * follow. N at or below D: damage. Never cut: noted, and the walk goes on behind it.
- *  3. D counts from the store and from every good header of a generation that is in force, each
+ *  4. D counts from the store and from every good header of a generation that is in force, each
  *     lowered by the cuts made since it was learnt.
- *  4. Entries above D may exist only in the device's cache, if only the process died: they are
+ *  5. Entries above D may exist only in the device's cache, if only the process died: they are
  *     flushed before the log reports them.
  * A crash at any point leaves a log that recovers to the same: everything before the cut only
  * reads or removes what counts for nothing, and the cut has its intent.
@@ -49,6 +51,7 @@ void recovery_finish(struct log_recovery *r, enum err e)
     names_done(&r->files);
     names_done(&r->leftovers);
     free(r->cuts);
+    free(r->superseded);
     free(r);
     l->recovery = NULL;
     l->state = LOG_OPEN;
@@ -67,6 +70,19 @@ void recovery_finish(struct log_recovery *r, enum err e)
 
 /* ---- records ---- */
 
+/* Segments come in order of their base, so whatever starts below the end of a rewritten one was
+ * rewritten into it. */
+static enum err note_superseded(struct log_recovery *r, uint64_t sub)
+{
+    uint64_t *subs = realloc(r->superseded, (r->superseded_count + 1) * sizeof(subs[0]));
+    if (subs == NULL) {
+        return ERR_BUSY;
+    }
+    r->superseded = subs;
+    r->superseded[r->superseded_count++] = sub;
+    return ERR_OK;
+}
+
 static void on_segment_record(void *context, uint64_t sub, struct slice value)
 {
     struct log_recovery *r = context;
@@ -75,11 +91,16 @@ static void on_segment_record(void *context, uint64_t sub, struct slice value)
     enum err e = segment_record_decode(value, &record);
     if (e == ERR_OK &&
         (record.base.index != sub || record.salt == 0 || record.filled_to < SEGMENT_HEADER_SIZE ||
-         record.filled_to % ENTRY_BLOCK_SIZE != 0)) {
+         record.filled_to % ENTRY_BLOCK_SIZE != 0 ||
+         (record.end_index != 0 && record.end_index <= sub))) {
         e = ERR_CORRUPT;
     }
     if (e != ERR_OK || r->error != ERR_OK) {
         r->error = r->error == ERR_OK ? e : r->error;
+        return;
+    }
+    if (sub < r->rewritten_to) {
+        r->error = note_superseded(r, sub);
         return;
     }
     struct log_segment *seg = log_segment_new(l, &record.base, record.salt);
@@ -87,6 +108,9 @@ static void on_segment_record(void *context, uint64_t sub, struct slice value)
         r->error = ERR_BUSY;
         return;
     }
+    r->rewritten_to = record.end_index;
+    seg->end_index = record.end_index;
+    seg->file_version = record.file_version;
     seg->generation = record.generation;
     seg->filled_to = record.filled_to;
     seg->is_usable = true;
@@ -184,6 +208,21 @@ static struct log_segment *segment_at(const struct log *l, uint64_t base_index)
     return NULL;
 }
 
+/* The cut is of a file that a rewritten segment took the place of. */
+static bool is_rewritten(const struct log *l, const struct cut_record *c)
+{
+    list_for_each (n, &l->segments) {
+        const struct log_segment *seg = container_of(n, struct log_segment, link);
+        if (seg->base.index == c->segment) {
+            return c->file_version < seg->file_version;
+        }
+        if (seg->base.index < c->segment && c->segment < seg->end_index) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Gives segments their jumps and finds the intent. */
 static enum err place_cuts(struct log_recovery *r)
 {
@@ -194,7 +233,15 @@ static enum err place_cuts(struct log_recovery *r)
         if (is_superseded(r, c)) {
             continue;
         }
-        if (seg == NULL || c->pos > seg->filled_to) {
+        if (is_rewritten(l, c)) {
+            if (c->is_done == 0) {
+                return ERR_CORRUPT; /* Only what is committed is rewritten. */
+            }
+            struct store_key key = log_store_key(l, STORE_CUT, c->generation);
+            (void)store_delete(l->env.store, &key);
+            continue;
+        }
+        if (seg == NULL || c->pos > seg->filled_to || c->file_version != seg->file_version) {
             return ERR_CORRUPT; /* The segment of a cut goes only together with its record. */
         }
         if (c->is_done == 0) {
@@ -217,6 +264,18 @@ static enum err place_cuts(struct log_recovery *r)
     return ERR_OK;
 }
 
+static void drop_superseded(struct log_recovery *r)
+{
+    if (r->superseded_count > 0) {
+        reached(log_shard(r->log), "log_rewrite_redone");
+    }
+    for (uint32_t i = 0; i < r->superseded_count; i++) {
+        struct store_key key = log_store_key(r->log, STORE_SEGMENT, r->superseded[i]);
+        (void)store_delete(r->log->env.store,
+                           &key); /* If this gets lost, the next start does it. */
+    }
+}
+
 static enum err read_records(struct log_recovery *r)
 {
     struct log *l = r->log;
@@ -225,6 +284,7 @@ static enum err read_records(struct log_recovery *r)
     if (r->error != ERR_OK) {
         return r->error;
     }
+    drop_superseded(r);
     enum err e = read_durable_record(r);
     if (e != ERR_OK) {
         return e;
@@ -277,6 +337,12 @@ static bool ends_with(const char *name, const char *suffix)
     return size >= suffix_size && strcmp(name + size - suffix_size, suffix) == 0;
 }
 
+static bool is_in_manifest(const struct log *l, const struct segment_name *n)
+{
+    const struct log_segment *seg = segment_at(l, n->base_index);
+    return seg != NULL && seg->file_version == n->version;
+}
+
 /* Files that the manifest does not account for. */
 static enum err find_leftovers(struct log_recovery *r)
 {
@@ -290,11 +356,10 @@ static enum err find_leftovers(struct log_recovery *r)
     }
     for (uint32_t i = 0; i < r->files.count; i++) {
         const char *name = r->files.all[i];
-        uint64_t base_index;
-        bool is_segments = segment_name_parse(name, ".log", &base_index) ||
-                           segment_name_parse(name, ".index", &base_index);
-        bool is_leftover =
-            is_segments ? segment_at(l, base_index) == NULL : ends_with(name, ".tmp");
+        struct segment_name n;
+        bool is_segments =
+            segment_name_parse(name, ".log", &n) || segment_name_parse(name, ".index", &n);
+        bool is_leftover = is_segments ? !is_in_manifest(l, &n) : ends_with(name, ".tmp");
         if (is_leftover) {
             e = names_add(&r->leftovers, name);
             if (e != ERR_OK) {
@@ -305,10 +370,12 @@ static enum err find_leftovers(struct log_recovery *r)
     return ERR_OK;
 }
 
-bool recovery_has_file(const struct log_recovery *r, uint64_t base_index, const char *suffix)
+bool recovery_has_file(const struct log_recovery *r,
+                       const struct log_segment *seg,
+                       const char *suffix)
 {
     char name[SEGMENT_NAME_SIZE];
-    segment_name_format(base_index, suffix, name);
+    log_segment_name(seg, suffix, name);
     for (uint32_t i = 0; i < r->files.count; i++) {
         if (strcmp(r->files.all[i], name) == 0) {
             return true;
@@ -326,7 +393,7 @@ static enum err check_files(const struct log_recovery *r)
         if (is_doomed && seg->generation >= r->intent->generation) {
             return ERR_CORRUPT; /* No segment is born before a cut is done. */
         }
-        if (!is_doomed && !recovery_has_file(r, seg->base.index, ".log")) {
+        if (!is_doomed && !recovery_has_file(r, seg, ".log")) {
             log_error(log_shard(l)->log,
                       "log_segment_missing",
                       "log=%s dir=%s base_index=%" PRIu64,

@@ -41,6 +41,9 @@ struct log_recovery {
     enum recovery_state state;
     enum err error; /* Of reading records or replaying. */
 
+    uint64_t rewritten_to; /* Records of segments below were superseded by a rewriting. */
+    uint64_t *superseded;  /* Those; the store still names them. */
+    uint32_t superseded_count;
     struct cut_record *cuts;
     uint32_t cuts_count;
     const struct cut_record *intent; /* To be redone; NULL = none. */
@@ -67,7 +70,9 @@ struct log_recovery {
 void recovery_finish(struct log_recovery *r, enum err e);
 /* A D was met, learnt in generation. */
 void recovery_learn_durable(struct log_recovery *r, uint64_t durable_index, uint32_t generation);
-bool recovery_has_file(const struct log_recovery *r, uint64_t base_index, const char *suffix);
+bool recovery_has_file(const struct log_recovery *r,
+                       const struct log_segment *seg,
+                       const char *suffix);
 /* The walk came to the end of the log: flush what may not be durable, and open. */
 void recovery_settle(struct log_recovery *r);
 

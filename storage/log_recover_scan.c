@@ -31,7 +31,7 @@ enum walk_verdict recovery_on_entry(struct log_walk *w, const struct scan_result
         log_terms_add(l, h->term, h->index, h->base_offset);
     }
     seg->end_pos = entry->pos + entry_size(h->payload_size);
-    l->last_index = h->index;
+    l->last_index = entry_last_index(h);
     l->last_term = h->term;
     l->last_id = h->entry_id;
     l->next_offset = h->next_offset;
@@ -39,6 +39,7 @@ enum walk_verdict recovery_on_entry(struct log_walk *w, const struct scan_result
     const struct log_entry replayed = {
         .type = (enum entry_type)h->type,
         .index = h->index,
+        .last_index = entry_last_index(h),
         .term = h->term,
         .base_offset = h->base_offset,
         .next_offset = h->next_offset,
@@ -68,10 +69,10 @@ static void adopt_index_file(struct log_recovery *r)
 {
     struct log_segment *seg = r->seg;
     struct log *l = r->log;
-    if (!recovery_has_file(r, seg->base.index, ".index")) {
+    if (!recovery_has_file(r, seg, ".index")) {
         return;
     }
-    char *path = log_segment_path(l, seg->base.index, ".index");
+    char *path = log_segment_path(seg, ".index");
     uint64_t size;
     if (path != NULL && io_file_size(&log_shard(l)->io, path, &size) == ERR_OK) {
         seg->index_file_size = size;
@@ -222,8 +223,8 @@ static void probe_window(struct log_recovery *r)
     while (segment_scan_probe(&p->rules, window, &p->pos, &found)) {
         const struct entry_header *h = &found.header;
         recovery_learn_durable(r, h->durable_index, h->durable_generation);
-        if (h->index > p->last_index) {
-            p->last_index = h->index;
+        if (entry_last_index(h) > p->last_index) {
+            p->last_index = entry_last_index(h);
         }
         if (!p->has_next) {
             p->has_next = true;
@@ -309,6 +310,7 @@ static void cut_tail(struct log_recovery *r)
     r->cut.record = (struct cut_record){
         .generation = l->generation + 1,
         .segment = r->seg->base.index,
+        .file_version = r->seg->file_version,
         .pos = r->walk.scan.pos,
         .index = index,
         .previous_id = l->last_id,

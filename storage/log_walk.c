@@ -82,7 +82,7 @@ static void advance(struct segment_scan *scan, const struct entry_header *h, uin
 {
     assert_cmp(h->index, ==, scan->index);
     scan->pos = pos + entry_size(h->payload_size);
-    scan->index = h->index + 1;
+    scan->index = entry_last_index(h) + 1;
     scan->offset = h->next_offset;
     scan->previous_id = h->entry_id;
     scan->has_previous = true;

@@ -492,7 +492,7 @@ enum err log_birth_start(struct log *l, struct log_segment *seg)
     }
     if (seg != NULL) {
         b->seg = seg;
-        b->path = log_segment_path(l, seg->base.index, ".log");
+        b->path = log_segment_path(seg, ".log");
     }
     if (b->state == BIRTH_SPARE) {
         birth_run(b);

@@ -56,7 +56,7 @@ static void start_open(struct log_segment *seg)
 {
     struct segment_file *f = &seg->file;
     assert(f->state == SEGMENT_FILE_CLOSED);
-    f->path = log_segment_path(seg->log, seg->base.index, ".log");
+    f->path = log_segment_path(seg, ".log");
     if (f->path == NULL) {
         panic("no memory for a path");
     }

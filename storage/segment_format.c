@@ -11,6 +11,7 @@ enum {
     SEGMENT_VERSION = 1,
     RECORD_VERSION = 1,
     NAME_DIGITS = 20,
+    VERSION_DIGITS = 10,
 };
 
 static const uint8_t MAGIC[8] = {'C', 'F', 'L', 'O', 'G', 'S', 'E', 'G'};
@@ -102,27 +103,54 @@ enum err durable_record_decode(struct slice value, struct durable_record *ret_re
     return decode(value, ret_record, sizeof(*ret_record));
 }
 
-void segment_name_format(uint64_t base_index, const char *suffix, char ret_name[SEGMENT_NAME_SIZE])
+void segment_name_format(const struct segment_name *n,
+                         const char *suffix,
+                         char ret_name[SEGMENT_NAME_SIZE])
 {
-    int size = snprintf(ret_name, SEGMENT_NAME_SIZE, "%020" PRIu64 "%s", base_index, suffix);
+    char version[16] = "";
+    if (n->version > 0) {
+        (void)snprintf(version, sizeof(version), "-%" PRIu32, n->version);
+    }
+    int size =
+        snprintf(ret_name, SEGMENT_NAME_SIZE, "%020" PRIu64 "%s%s", n->base_index, version, suffix);
     assert_cmp(size, <, SEGMENT_NAME_SIZE);
 }
 
-bool segment_name_parse(const char *name, const char *suffix, uint64_t *ret_base_index)
+/* Takes digits off *text; false if there are none, or they are too large a number. */
+static bool take_digits(const char **text, size_t size_max, uint64_t *ret_number)
 {
-    if (strlen(name) != NAME_DIGITS + strlen(suffix) || strcmp(name + NAME_DIGITS, suffix) != 0) {
+    uint64_t number = 0;
+    size_t i = 0;
+    for (; i < size_max && (*text)[i] >= '0' && (*text)[i] <= '9'; i++) {
+        if (__builtin_mul_overflow(number, 10u, &number) ||
+            __builtin_add_overflow(number, (uint64_t)((*text)[i] - '0'), &number)) {
+            return false;
+        }
+    }
+    *text += i;
+    *ret_number = number;
+    return i > 0;
+}
+
+bool segment_name_parse(const char *text, const char *suffix, struct segment_name *ret_name)
+{
+    uint64_t base_index;
+    uint64_t version = 0;
+    const char *rest = text;
+    if (!take_digits(&rest, NAME_DIGITS, &base_index) || rest != text + NAME_DIGITS) {
         return false;
     }
-    uint64_t base_index = 0;
-    for (int i = 0; i < NAME_DIGITS; i++) {
-        if (name[i] < '0' || name[i] > '9') {
-            return false;
-        }
-        if (__builtin_mul_overflow(base_index, 10u, &base_index) ||
-            __builtin_add_overflow(base_index, (uint64_t)(name[i] - '0'), &base_index)) {
+    if (*rest == '-') {
+        rest++;
+        /* One spelling per name: what is parsed is formatted to the same text again. */
+        bool is_version = *rest != '0' && take_digits(&rest, VERSION_DIGITS, &version);
+        if (!is_version || version > UINT32_MAX) {
             return false;
         }
     }
-    *ret_base_index = base_index;
+    if (strcmp(rest, suffix) != 0) {
+        return false;
+    }
+    *ret_name = (struct segment_name){.base_index = base_index, .version = (uint32_t)version};
     return true;
 }

@@ -21,7 +21,7 @@
 
 enum {
     SEGMENT_HEADER_SIZE = 4096, /* One block; the first entry follows. */
-    SEGMENT_NAME_SIZE = 32,     /* "<20 digits>.index", and NUL. */
+    SEGMENT_NAME_SIZE = 48,     /* "<20 digits>-<10 digits>.timeindex", and NUL. */
 };
 
 /* What comes before the first entry of a segment. */
@@ -40,8 +40,9 @@ struct segment_header {
     struct segment_base base;
     uint8_t topic_id[16];
     int32_t partition;
-    uint32_t generation; /* Of the log when the segment was born. */
-    uint8_t reserved[48];
+    uint32_t generation;   /* Of the log when the segment was born, or rewritten. */
+    uint32_t file_version; /* As in its name. */
+    uint8_t reserved[44];
 };
 static_assert(sizeof(struct segment_header) == 128, "on-disk size");
 static_assert(offsetof(struct segment_header, base) == 24, "on-disk layout");
@@ -51,25 +52,33 @@ void segment_header_encode(struct segment_header *h, uint8_t *block);
 /* ERR_CORRUPT, ERR_NEWER_FORMAT. */
 enum err segment_header_decode(const uint8_t *block, struct segment_header *ret_header);
 
-/* STORE_SEGMENT, sub = base index. */
+/* STORE_SEGMENT, sub = base index.
+ *
+ * A rewritten segment stands for all that was in [base.index, end_index): whatever other segment
+ * the manifest names there, and whatever cut of an older file version, counts for nothing from the
+ * moment this one record is durable. So one record swaps any number of files. */
 struct segment_record {
     uint32_t version;
     uint32_t generation;
     uint64_t salt;
     struct segment_base base;
-    uint64_t filled_to; /* Blocks below were written and are durable with their extents. */
+    uint64_t filled_to;    /* Blocks below were written and are durable with their extents. */
+    uint64_t end_index;    /* Rewritten: the index behind its last entry. 0 = as appended. */
+    uint32_t file_version; /* In the name; 0 as appended, one more with each rewriting. */
+    uint32_t reserved;     /* Zero. */
 };
-static_assert(sizeof(struct segment_record) == 56, "on-disk size");
+static_assert(sizeof(struct segment_record) == 72, "on-disk size");
 
 /* STORE_CUT, sub = generation. */
 struct cut_record {
     uint32_t version;
-    uint32_t generation;  /* After the cut. */
-    uint64_t segment;     /* Base index of the segment it cuts into. */
-    uint64_t pos;         /* End of the last entry that stays. Readers jump to the next block. */
-    uint64_t index;       /* First one removed. */
-    uint64_t previous_id; /* Of the last entry that stays; what the next one must name. */
-    uint64_t is_done;     /* 0: an intent, recovery redoes it. */
+    uint32_t generation;   /* After the cut. */
+    uint64_t segment;      /* Base index of the segment it cuts into. */
+    uint64_t pos;          /* End of the last entry that stays. Readers jump to the next block. */
+    uint64_t index;        /* First one removed. */
+    uint64_t previous_id;  /* Of the last entry that stays; what the next one must name. */
+    uint32_t is_done;      /* 0: an intent, recovery redoes it. */
+    uint32_t file_version; /* Of the segment; a record of an older one means nothing. */
 };
 static_assert(sizeof(struct cut_record) == 48, "on-disk size");
 
@@ -90,10 +99,17 @@ enum err cut_record_decode(struct slice value, struct cut_record *ret_record);
 struct slice durable_record_encode(struct durable_record *r);
 enum err durable_record_decode(struct slice value, struct durable_record *ret_record);
 
-/* "<base index, 20 digits><suffix>", suffix for example ".log". */
-void segment_name_format(uint64_t base_index, const char *suffix, char ret_name[SEGMENT_NAME_SIZE]);
-/* False if name is not of that form with that suffix. */
-bool segment_name_parse(const char *name, const char *suffix, uint64_t *ret_base_index);
+/* What names the files of a segment: "<base index, 20 digits>[-<version>]<suffix>"; the version
+ * stands there if it is not 0. */
+struct segment_name {
+    uint64_t base_index;
+    uint32_t version;
+};
+void segment_name_format(const struct segment_name *n,
+                         const char *suffix,
+                         char ret_name[SEGMENT_NAME_SIZE]);
+/* False if text is not of that form with that suffix. */
+bool segment_name_parse(const char *text, const char *suffix, struct segment_name *ret_name);
 
 static inline uint64_t block_align_up(uint64_t pos)
 {

@@ -181,7 +181,7 @@ enum scan_step segment_scan_next(struct segment_scan *scan,
         }
     }
     scan->pos = pos + entry_size(h.payload_size);
-    scan->index = h.index + 1;
+    scan->index = entry_last_index(&h) + 1;
     scan->offset = h.next_offset;
     scan->previous_id = h.entry_id;
     scan->has_previous = true;

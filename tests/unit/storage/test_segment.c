@@ -327,30 +327,97 @@ Test(segment, no_bytes_make_a_walk_fail_otherwise)
     }
 }
 
+/* What follows a gap chains on to the last entry that the gap stands for. */
+Test(segment, a_gap_stands_for_what_was_removed)
+{
+    struct segment_image m;
+    image_init(&m);
+    image_add(&m, 100);
+    const uint64_t first_removed = m.index;
+    const uint64_t before_id = m.previous_id;
+    const uint64_t gap_pos = m.pos;
+    for (int i = 0; i < 5; i++) {
+        image_add(&m, 1000);
+    }
+    struct entry_header gap = {
+        .salt = SALT,
+        .generation = 1,
+        .type = ENTRY_GAP,
+        .span = (uint32_t)(m.index - first_removed - 1),
+        .index = first_removed,
+        .term = 1,
+        .max_timestamp = -1,
+        .durable_index = first_removed - 1,
+        .durable_generation = 1,
+        .entry_id = m.previous_id,
+        .previous_id = before_id,
+    };
+    memset(m.bytes + gap_pos, 0, (size_t)(m.pos - gap_pos));
+    entry_seal(&gap, m.bytes + gap_pos);
+    m.pos = gap_pos + entry_size(0);
+    image_add(&m, 200);
+
+    struct segment_scan scan = scan_from_start();
+    struct scan_result result;
+    enum scan_step step;
+    cr_assert(eq(u64, walk(&m, &scan, 8192, &step, &result), 3));
+    cr_assert(eq(int, step, SCAN_END));
+    cr_assert(eq(u64, scan.index, first_removed + 6));
+
+    /* One entry more or less than it says, and what follows is not the next one. */
+    gap.span++;
+    entry_seal(&gap, m.bytes + gap_pos);
+    scan = scan_from_start();
+    cr_assert(eq(u64, walk(&m, &scan, 8192, &step, &result), 2));
+    cr_assert(eq(int, step, SCAN_BAD));
+    cr_assert(eq(int, result.fault, ENTRY_FAULT_ORDER));
+    /* Only a gap stands for others, and it has no payload. */
+    gap.span--;
+    cr_assert(eq(int, entry_check_fields(&gap, SALT), ENTRY_GOOD));
+    gap.payload_size = 1;
+    cr_assert(eq(int, entry_check_fields(&gap, SALT), ENTRY_FAULT_HEADER));
+    gap.payload_size = 0;
+    gap.type = ENTRY_NOOP;
+    cr_assert(eq(int, entry_check_fields(&gap, SALT), ENTRY_FAULT_HEADER));
+    free(m.bytes);
+}
+
 Test(segment, names)
 {
     char name[SEGMENT_NAME_SIZE];
-    segment_name_format(UINT64_MAX, ".index", name);
+    segment_name_format(&(struct segment_name){UINT64_MAX, 0}, ".index", name);
     cr_assert(eq(str, name, "18446744073709551615.index"));
+    segment_name_format(&(struct segment_name){UINT64_MAX, UINT32_MAX}, ".timeindex", name);
+    cr_assert(eq(str, name, "18446744073709551615-4294967295.timeindex"));
     static const struct {
         const char *name;
         bool is_one;
         uint64_t base_index;
+        uint32_t version;
     } rows[] = {
-        {"00000000000000000001.log", true, 1},
-        {"18446744073709551615.log", true, UINT64_MAX},
-        {"18446744073709551616.log", false, 0},
-        {"00000000000000000001.index", false, 0},
-        {"0000000000000000001.log", false, 0},
-        {"0000000000000000000x.log", false, 0},
-        {"next.tmp", false, 0},
-        {"", false, 0},
+        {"00000000000000000001.log", true, 1, 0},
+        {"18446744073709551615.log", true, UINT64_MAX, 0},
+        {"00000000000000000007-1.log", true, 7, 1},
+        {"00000000000000000007-4294967295.log", true, 7, UINT32_MAX},
+        {"00000000000000000007-4294967296.log", false, 0, 0},
+        {"00000000000000000007-0.log", false, 0, 0},
+        {"00000000000000000007-01.log", false, 0, 0},
+        {"00000000000000000007-.log", false, 0, 0},
+        {"00000000000000000007-1", false, 0, 0},
+        {"00000000000000000007-1.logx", false, 0, 0},
+        {"18446744073709551616.log", false, 0, 0},
+        {"00000000000000000001.index", false, 0, 0},
+        {"0000000000000000001.log", false, 0, 0},
+        {"0000000000000000000x.log", false, 0, 0},
+        {"next.tmp", false, 0, 0},
+        {"", false, 0, 0},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        uint64_t base_index = 0;
-        bool is_one = segment_name_parse(rows[i].name, ".log", &base_index);
+        struct segment_name n = {0};
+        bool is_one = segment_name_parse(rows[i].name, ".log", &n);
         cr_assert(eq(int, is_one, rows[i].is_one), "%s", rows[i].name);
-        cr_assert(eq(u64, base_index, rows[i].base_index), "%s", rows[i].name);
+        cr_assert(eq(u64, n.base_index, rows[i].base_index), "%s", rows[i].name);
+        cr_assert(eq(u32, n.version, rows[i].version), "%s", rows[i].name);
     }
 }
 
