@@ -113,7 +113,7 @@ void sim_draw_swarm(struct sim *sim)
     draw_faults(sim);
     w->shards_max = (uint16_t)sim_between(sim, 1, 3);
     w->crashes_max = (uint32_t)sim_between(sim, 3, 10);
-    w->steps_per_life = PICK(sim, 500, 1500, 1500, 3000);
+    w->steps_per_life = PICK(sim, 800, 2000, 2000, 4000);
     w->clean_stop_percent = (uint32_t)PICK(sim, 0, 10, 30, 60);
     w->segment_size_max = PICK(sim, 32 << 10, 64 << 10, 64 << 10, 256 << 10);
     w->fill_step_min = (uint32_t)PICK(sim, 4 << 10, 8 << 10, 16 << 10);
@@ -123,7 +123,7 @@ void sim_draw_swarm(struct sim *sim)
     w->cache_size_max = (size_t)PICK(sim, 0, 64 << 10, 1 << 20);
     w->partitions = (uint32_t)sim_between(sim, 1, 5);
     w->record_size_max = (uint32_t)PICK(sim, 20, 60, 60, 300);
-    w->batch_records_max = (uint32_t)PICK(sim, 10, 40, 40, 100);
+    w->batch_records_max = (uint32_t)PICK(sim, 10, 40, 60, 100);
     w->large_one_in = (uint32_t)PICK(sim, 0, 200);
     w->cut_weight = (uint32_t)PICK(sim, 0, 12, 40);
     w->delete_weight = (uint32_t)PICK(sim, 0, 0, 2);
