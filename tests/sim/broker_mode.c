@@ -6,11 +6,14 @@
 
 #include "core/assert.h"
 
+#include "tests/sim/damage.h"
+
 #define DATA_DIR "/data"
 
 enum {
     DRAIN_US_MAX = 300 * 1000 * 1000, /* Without faults everything has to come to an end by then. */
     CONNECT_RETRY_US = 2000,
+    CONTROLLER_SEGMENT_SIZE_MAX = 8 << 10, /* A crowd fills several. */
 };
 
 /* ---- actors ---- */
@@ -30,7 +33,10 @@ static struct actor *actor_at(struct broker_run *run, uint32_t number)
     if (number == 0) {
         return &run->admin.actor;
     }
-    number--;
+    if (number == 1) {
+        return &run->crowd.actor;
+    }
+    number -= 2;
     if (number < run->producers_count) {
         return &run->producers[number].actor;
     }
@@ -101,6 +107,9 @@ static void fill_settings(struct broker_run *run)
     settings->cluster.log.fill_step_max = w->fill_step_max;
     settings->cluster.log.index_interval = w->index_interval;
     settings->cluster.controller_log = settings->cluster.log;
+    if (w->crowd_size > 0) {
+        settings->cluster.controller_log.segment_size_max = CONTROLLER_SEGMENT_SIZE_MAX;
+    }
     settings->cluster.log_shared.cache_size_max = w->cache_size_max;
     settings->cluster.log_shared.index_size_max = w->index_size_max;
     settings->cluster.log_shared.files_max = 8;
@@ -156,7 +165,7 @@ static bool is_drained(const struct broker_run *run)
             return false;
         }
     }
-    return !run->admin.is_calling;
+    return !run->admin.is_calling && !run->crowd.is_calling;
 }
 
 /* Liveness, then the final comparison. */
@@ -258,7 +267,13 @@ static void crashed(struct life *l)
     net_sim_crash(&run->net);
 }
 
-static const struct life_ops life_ops = {.begin = begin, .live = live, .crashed = crashed};
+static void rest(struct life *l)
+{
+    damage_vote(l->sim);
+}
+
+static const struct life_ops life_ops = {
+    .begin = begin, .live = live, .crashed = crashed, .rest = rest};
 
 /* ---- the run ---- */
 
@@ -272,6 +287,7 @@ static void init_run(struct broker_run *run, struct sim *sim)
         (void)snprintf(run->topics[i].name, sizeof(run->topics[i].name), "topic-%u", i);
     }
     admin_init(&run->admin, run);
+    crowd_init(&run->crowd, run);
     run->producers_count = (uint32_t)sim_between(sim, 1, PRODUCERS_MAX);
     for (uint32_t i = 0; i < run->producers_count; i++) {
         producer_init(&run->producers[i], run, i);
@@ -295,5 +311,6 @@ void broker_mode_run(struct sim *sim)
         consumer_done(&run.consumers[i]);
     }
     admin_done(&run.admin);
+    crowd_done(&run.crowd);
     settings_done(&run.settings);
 }

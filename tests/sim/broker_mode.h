@@ -3,6 +3,7 @@
  *
  *   broker_mode.c  one life of the broker: start, run, stop
  *   admin.c        creates and deletes topics, compares metadata
+ *   crowd.c        creates and deletes many topics at once
  *   producer.c     sends batches, repeats what was not acknowledged
  *   consumer.c     reads everything, over and over
  *   history.c      what they know, and the checks
@@ -22,6 +23,7 @@
 enum {
     TOPICS_MAX = 3,
     TOPIC_PARTITIONS_MAX = 4,
+    CROWD_MAX = 24,
     PRODUCERS_MAX = 4,
     CONSUMERS_MAX = 2,
     LANES_MAX = 3,
@@ -61,6 +63,19 @@ struct admin {
     struct sim_topic *topic; /* That the call is about. */
     bool is_calling;
     bool was_uncertain; /* An earlier creation of the topic may have worked. */
+};
+
+/* Topics with long names that are created and deleted by one request: a burst for the controller's
+ * log. Nobody writes to them; they must be there, or not. */
+struct crowd {
+    struct actor actor;
+    struct kafka_client client;
+    struct kafka_call call;
+    uint32_t size; /* 0 = there is none in this run. */
+    uint32_t life; /* Rises with every creation. */
+    enum topic_state state;
+    bool is_calling;
+    bool was_uncertain; /* An earlier request of this kind may have worked. */
 };
 
 /* A batch on its way. */
@@ -128,6 +143,7 @@ struct broker_run {
     struct sim_topic topics[TOPICS_MAX];
     uint32_t topics_count;
     struct admin admin;
+    struct crowd crowd;
     struct producer producers[PRODUCERS_MAX];
     uint32_t producers_count;
     struct consumer consumers[CONSUMERS_MAX];
@@ -142,6 +158,9 @@ void actor_rest(struct actor *a);
 
 void admin_init(struct admin *a, struct broker_run *run);
 void admin_done(struct admin *a);
+
+void crowd_init(struct crowd *c, struct broker_run *run);
+void crowd_done(struct crowd *c);
 
 void producer_init(struct producer *p, struct broker_run *run, uint32_t number);
 void producer_done(struct producer *p);

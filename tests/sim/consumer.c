@@ -24,6 +24,7 @@ struct read_item {
     int64_t offset;
     int64_t high_watermark; /* Known when the request left. */
     int64_t timestamp;      /* ListOffsets. */
+    bool is_early;          /* The topic may or may not be there yet. */
 };
 
 struct read_call {
@@ -183,7 +184,7 @@ static void take_offset(struct read_call *rc,
     struct broker_run *run = rc->consumer->actor.run;
     struct sim *sim = run->sim;
     struct history *h = history_of(run, item);
-    if (h == NULL || is_passing(run, answer->error_code)) {
+    if (h == NULL || item->is_early || is_passing(run, answer->error_code)) {
         return;
     }
     sim_check(sim,
@@ -277,13 +278,14 @@ static void send_list_offsets(struct read_call *rc)
 
 /* ---- acting ---- */
 
-/* Every partition that is known to be there. */
-static void gather_items(struct consumer *c, struct read_call *rc)
+/* Every partition that is known to be there; with_early: those that are being created, too. */
+static void gather_items(struct consumer *c, struct read_call *rc, bool with_early)
 {
     struct broker_run *run = c->actor.run;
     for (uint32_t i = 0; i < run->topics_count; i++) {
         struct sim_topic *t = &run->topics[i];
-        if (t->state != TOPIC_LIVE || uuid_is_zero(&t->id)) {
+        bool is_known = t->state == TOPIC_LIVE && !uuid_is_zero(&t->id);
+        if (!is_known && !(with_early && t->state == TOPIC_CREATING)) {
             continue;
         }
         for (int32_t j = 0; j < t->partitions_count; j++) {
@@ -296,15 +298,25 @@ static void gather_items(struct consumer *c, struct read_call *rc)
                                    .life = t->life,
                                    .partition = j,
                                    .offset = position->offset,
+                                   .is_early = !is_known,
                                    .high_watermark = t->histories[j].high_watermark};
         }
     }
 }
 
+/* While a topic is being created, its partitions are asked for all the time. */
+static bool draw_offsets(const struct broker_run *run)
+{
+    uint32_t one_in = 8;
+    for (uint32_t i = 0; i < run->topics_count; i++) {
+        one_in = run->topics[i].state == TOPIC_CREATING ? 1 : one_in;
+    }
+    return rand_one_in(&run->sim->rand, one_in);
+}
+
 static void consumer_act(struct actor *actor)
 {
     struct consumer *c = container_of(actor, struct consumer, actor);
-    struct sim *sim = actor->run->sim;
     actor_rest(actor);
     kafka_client_check(&c->client);
     if (c->is_calling || !kafka_client_connect(&c->client, &actor->run->net) ||
@@ -314,13 +326,14 @@ static void consumer_act(struct actor *actor)
     struct read_call *rc = calloc(1, sizeof(*rc));
     assert(rc != NULL);
     rc->consumer = c;
-    gather_items(c, rc);
+    bool asks_for_offsets = draw_offsets(actor->run);
+    gather_items(c, rc, asks_for_offsets);
     if (rc->items_count == 0) {
         free(rc);
         return;
     }
     c->is_calling = true;
-    if (rand_one_in(&sim->rand, 8)) {
+    if (asks_for_offsets) {
         send_list_offsets(rc);
     } else {
         send_fetch(rc);

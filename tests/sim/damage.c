@@ -5,6 +5,8 @@
 
 #include "core/assert.h"
 #include "storage/segment_index.h"
+#include "storage/store.h"
+#include "storage/store_format.h"
 
 enum {
     FILES_MAX = 64,
@@ -13,6 +15,7 @@ enum {
 };
 
 struct found {
+    const char *suffix;
     char paths[FILES_MAX][PATH_SIZE];
     uint64_t sizes[FILES_MAX];
     size_t count;
@@ -22,11 +25,22 @@ static void on_file(void *context, const char *path, uint64_t size)
 {
     struct found *f = context;
     size_t length = strlen(path);
-    bool is_index = length > 6 && strcmp(path + length - 6, ".index") == 0;
-    if (is_index && size > 0 && f->count < FILES_MAX && length < PATH_SIZE) {
+    size_t suffix_size = strlen(f->suffix);
+    bool is_one = length > suffix_size && strcmp(path + length - suffix_size, f->suffix) == 0;
+    if (is_one && size > 0 && f->count < FILES_MAX && length < PATH_SIZE) {
         memcpy(f->paths[f->count], path, length + 1);
         f->sizes[f->count++] = size;
     }
+}
+
+/* The files whose names end so. */
+static struct found *find_files(struct sim *sim, const char *suffix)
+{
+    struct found *f = calloc(1, sizeof(*f));
+    assert(f != NULL);
+    f->suffix = suffix;
+    disk_sim_each_file(sim->disk, f, on_file);
+    return f;
 }
 
 /* Makes a point of an index name a place where its entry is not, with a good checksum. False: there
@@ -101,11 +115,82 @@ void damage_index_file(struct sim *sim)
     if (!sim_chance(sim, sim->swarm.index_rot_percent)) {
         return;
     }
-    struct found *f = calloc(1, sizeof(*f));
-    assert(f != NULL);
-    disk_sim_each_file(sim->disk, f, on_file);
+    struct found *f = find_files(sim, ".index");
     if (f->count > 0) {
         spoil(sim, f);
+    }
+    free(f);
+}
+
+/* True if the block is one of a store, as store_blocks_encode makes it; that again with what
+ * content says now. */
+static bool reencode(const uint8_t *block, struct slice content, uint8_t *ret_block)
+{
+    struct store_block_header h;
+    memcpy(&h, block, sizeof(h));
+    if (h.payload_size > STORE_BLOCK_PAYLOAD_SIZE) {
+        return false;
+    }
+    const struct store_stamp stamp = {.salt = h.salt,
+                                      .epoch = h.epoch,
+                                      .index = h.index,
+                                      .snapshot_blocks = h.snapshot_blocks,
+                                      .durable_blocks = h.durable_blocks};
+    (void)store_blocks_encode(&stamp, slice_of(block + sizeof(h), h.payload_size), ret_block);
+    if (memcmp(block, ret_block, STORE_BLOCK_SIZE) != 0) {
+        return false;
+    }
+    (void)store_blocks_encode(&stamp, slice_of(content.data, h.payload_size), ret_block);
+    return true;
+}
+
+/* Makes the votes of group 0 in a block something that nobody asks for. True if there were any. */
+static bool forget_votes(uint8_t *payload)
+{
+    bool is_found = false;
+    for (size_t i = 0; i + sizeof(struct store_record_header) <= STORE_BLOCK_PAYLOAD_SIZE; i++) {
+        struct store_record_header h;
+        memcpy(&h, payload + i, sizeof(h));
+        bool is_vote = h.op == STORE_RECORD_PUT && h.kind == STORE_VOTE && h.partition == 0 &&
+                       memcmp(h.topic_id, CONTROLLER_TOPIC_ID.bytes, sizeof(h.topic_id)) == 0;
+        if (is_vote) {
+            h.kind = UINT32_MAX;
+            memcpy(payload + i, &h, sizeof(h));
+            is_found = true;
+        }
+    }
+    return is_found;
+}
+
+static void forget_votes_in(struct sim *sim, const char *path, uint64_t pos)
+{
+    uint8_t old[STORE_BLOCK_SIZE];
+    uint8_t new[STORE_BLOCK_SIZE];
+    enum err e = disk_sim_peek(sim->disk, path, pos, old, sizeof(old));
+    assert(e == ERR_OK);
+    memcpy(new, old, sizeof(old));
+    if (!forget_votes(new + sizeof(struct store_block_header))) {
+        return;
+    }
+    uint8_t encoded[STORE_BLOCK_SIZE];
+    struct slice content = slice_of(new + sizeof(struct store_block_header), 0);
+    if (reencode(old, content, encoded)) {
+        e = disk_sim_damage(sim->disk, path, pos, encoded, sizeof(encoded));
+        assert(e == ERR_OK);
+        sim_say(sim, "vote forgotten: %s pos=%llu", path, (unsigned long long)pos);
+    }
+}
+
+void damage_vote(struct sim *sim)
+{
+    if (!sim_chance(sim, sim->swarm.vote_loss_percent)) {
+        return;
+    }
+    struct found *f = find_files(sim, ".store");
+    for (size_t i = 0; i < f->count; i++) {
+        for (uint64_t pos = STORE_BLOCK_SIZE; pos < f->sizes[i]; pos += STORE_BLOCK_SIZE) {
+            forget_votes_in(sim, f->paths[i], pos);
+        }
     }
     free(f);
 }

@@ -8,6 +8,10 @@
 
 #include "tests/sim/damage.h"
 
+enum {
+    OVERTAKE_US_MAX = 5000,
+};
+
 static void log_line(struct logger *l, enum log_level level, const char *line, size_t size)
 {
     (void)level;
@@ -143,13 +147,24 @@ static bool run_source(struct machine *m)
     return false;
 }
 
+/* True if the disk or a client is next, though shards have something to do. */
+static bool draw_overtaking(struct machine *m)
+{
+    struct sim *sim = m->sim;
+    if (sim->swarm.overtake_one_in == 0 || !rand_one_in(&sim->rand, sim->swarm.overtake_one_in)) {
+        return false;
+    }
+    uint64_t next_us = next_deadline_us(m);
+    return next_us <= sim->clock.now_us + OVERTAKE_US_MAX;
+}
+
 enum machine_step machine_step(struct machine *m)
 {
     struct sim *sim = m->sim;
     if (sim_step(sim)) {
         return MACHINE_CRASH;
     }
-    if (m->busy != 0) {
+    if (m->busy != 0 && !draw_overtaking(m)) {
         uint16_t id = draw_busy(m);
         if (shard_turn(&m->shards[id])) {
             machine_poke(m);

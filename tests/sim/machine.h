@@ -1,8 +1,9 @@
 /* One incarnation of the process: its shards on the simulated disk and clock. It is started, turned
  * step by step, and then stopped, or abandoned by a crash.
  *
- * Time stands still while anybody has something to do; shards with something to do are turned in
- * drawn order. Then the clock moves to the next deadline of anybody, sources included.
+ * Shards with something to do are turned in drawn order. When none has, the clock moves to the next
+ * deadline of anybody, sources included. In some runs (overtake_one_in) it moves at times while
+ * shards have something to do: then they are slower than the disk and the clients.
  */
 #pragma once
 

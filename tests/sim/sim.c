@@ -93,6 +93,7 @@ static void draw_faults(struct sim *sim)
     w->sync_us_max = (uint32_t)PICK(sim, 100, 1000, 1000, 5000);
     w->transfer_us_max = (uint32_t)PICK(sim, 50, 200, 1000);
     w->index_rot_percent = sim_chance(sim, 50) ? 40 : 0;
+    w->vote_loss_percent = sim_chance(sim, 5) ? 30 : 0;
     w->rot_percent = sim_chance(sim, 20) ? 100 : 0;
     w->capacity_size = sim_chance(sim, 10) ? sim_between(sim, 1 << 20, 4 << 20) : 0;
 }
@@ -121,6 +122,7 @@ void sim_draw_swarm(struct sim *sim)
     w->index_interval = (uint32_t)PICK(sim, 4 << 10, 8 << 10);
     w->memory_size = (size_t)PICK(sim, 16 << 20, 64 << 20);
     w->cache_size_max = (size_t)PICK(sim, 0, 64 << 10, 1 << 20);
+    w->crowd_size = sim_chance(sim, 10) ? 24 : 0;
     w->partitions = (uint32_t)sim_between(sim, 1, 5);
     w->record_size_max = (uint32_t)PICK(sim, 20, 60, 60, 300);
     w->batch_records_max = (uint32_t)PICK(sim, 10, 40, 60, 100);
@@ -128,7 +130,7 @@ void sim_draw_swarm(struct sim *sim)
     w->cut_weight = (uint32_t)PICK(sim, 0, 12, 40);
     w->delete_weight = (uint32_t)PICK(sim, 0, 0, 2);
     w->pause_us_max = PICK(sim, 100, 1000, 5000);
-    w->reorder_one_in = (uint32_t)PICK(sim, 0, 4);
+    w->overtake_one_in = (uint32_t)PICK(sim, 0, 0, 5, 20);
     w->cut_connection_one_in = (uint32_t)PICK(sim, 0, 50, 300);
     w->store_area_blocks = (uint32_t)PICK(sim, 0, 2, 4, 16);
     w->mangle_percent = (uint32_t)PICK(sim, 0, 0, 80);
@@ -168,29 +170,34 @@ void sim_print_swarm(const struct sim *sim, FILE *out)
                   w->batch_records_max,
                   w->large_one_in,
                   w->store_area_blocks);
-    (void)fprintf(out,
-                  " cut_weight=%u delete_weight=%u rot_percent=%u index_rot_percent=%u"
-                  " capacity_size=%" PRIu64
-                  " sync_fail_one_in=%u write_fail_one_in=%u short_one_in=%u slow_one_in=%u"
-                  " sync_us_max=%u transfer_us_max=%u pause_us_max=%" PRIu64
-                  " cut_connection_one_in=%u mangle_percent=%u crash_soon_percent=%u"
-                  " index_size_max=%u\n",
-                  w->cut_weight,
-                  w->delete_weight,
-                  w->rot_percent,
-                  w->index_rot_percent,
-                  w->capacity_size,
-                  w->sync_fail_one_in,
-                  w->write_fail_one_in,
-                  w->short_one_in,
-                  w->slow_one_in,
-                  w->sync_us_max,
-                  w->transfer_us_max,
-                  w->pause_us_max,
-                  w->cut_connection_one_in,
-                  w->mangle_percent,
-                  w->crash_soon_percent,
-                  w->index_size_max);
+    (void)fprintf(
+        out,
+        " crowd_size=%u cut_weight=%u delete_weight=%u rot_percent=%u index_rot_percent=%u "
+        "vote_loss_percent=%u"
+        " capacity_size=%" PRIu64
+        " sync_fail_one_in=%u write_fail_one_in=%u short_one_in=%u slow_one_in=%u"
+        " sync_us_max=%u transfer_us_max=%u pause_us_max=%" PRIu64
+        " cut_connection_one_in=%u overtake_one_in=%u mangle_percent=%u crash_soon_percent=%u"
+        " index_size_max=%u\n",
+        w->crowd_size,
+        w->cut_weight,
+        w->delete_weight,
+        w->rot_percent,
+        w->index_rot_percent,
+        w->vote_loss_percent,
+        w->capacity_size,
+        w->sync_fail_one_in,
+        w->write_fail_one_in,
+        w->short_one_in,
+        w->slow_one_in,
+        w->sync_us_max,
+        w->transfer_us_max,
+        w->pause_us_max,
+        w->cut_connection_one_in,
+        w->overtake_one_in,
+        w->mangle_percent,
+        w->crash_soon_percent,
+        w->index_size_max);
 }
 
 void sim_mark(struct sim *sim, const char *name)

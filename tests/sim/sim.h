@@ -47,6 +47,7 @@ struct sim_swarm {
     size_t memory_size; /* Per shard. */
     size_t cache_size_max;
     uint32_t partitions;
+    uint32_t crowd_size; /* Topics that are created by one request; 0 = none. */
     uint32_t record_size_max;
     uint32_t batch_records_max;
     uint32_t large_one_in; /* A batch much larger than the others; 0 = never. */
@@ -57,6 +58,7 @@ struct sim_swarm {
     uint32_t crash_soon_percent; /* Chance of a crash where leftovers could look valid. */
     uint32_t index_size_max;     /* Of points in memory, per shard. */
     uint32_t index_rot_percent;  /* Chance that an index file is spoiled between two lives. */
+    uint32_t vote_loss_percent;  /* Chance that the store has no vote of group 0 any more. */
     uint64_t capacity_size;      /* Of the disk at times; 0 = never full. */
     uint32_t sync_fail_one_in;   /* 0 = never, as those below. */
     uint32_t write_fail_one_in;
@@ -64,8 +66,8 @@ struct sim_swarm {
     uint32_t slow_one_in;
     uint32_t sync_us_max;
     uint32_t transfer_us_max;
-    uint64_t pause_us_max; /* Between two acts of the driver. */
-    uint32_t reorder_one_in;
+    uint64_t pause_us_max;    /* Between two acts of the driver. */
+    uint32_t overtake_one_in; /* Of the turns: the clock moves instead, if not far. */
     uint32_t cut_connection_one_in;
     uint32_t store_area_blocks; /* Of a new store; 0 = its default. */
 };

@@ -156,14 +156,14 @@ void part_time_query(struct part *p)
     }
     struct time_probe *probe = calloc(1, sizeof(*probe));
     assert(probe != NULL);
-    int64_t now_ms = clock_wall_ms(&sim->clock.clock);
-    int64_t start_ms = now_ms - (int64_t)(sim->clock.now_us / 1000);
+    /* Mostly near the end, where the walk meets what is being written. */
+    uint64_t age_ms = sim_log_between(sim, 0, sim->clock.now_us / 1000 + 20);
     probe->part = p;
     probe->cuts_count = p->cuts_count;
     probe->offset = -1;
     probe->timestamp = -1;
     probe->query = (struct log_time_query){
-        .timestamp = start_ms + (int64_t)sim_between(sim, 0, (uint64_t)(now_ms - start_ms) + 20),
+        .timestamp = clock_wall_ms(&sim->clock.clock) + 20 - (int64_t)age_ms,
         .end_offset = model_log_next_offset(&p->model, p->model.flushed_index),
         .on_done = on_time_done};
     probe->is_found = model_log_find_time(&p->model,
