@@ -99,6 +99,7 @@ void log_segment_free(struct log_segment *seg)
     assert(seg->file.state == SEGMENT_FILE_CLOSED);
     assert(seg->file.users_count == 0);
     assert(seg->index_task == NULL);
+    assert_cmp(seg->holds_count, ==, 0);
     list_remove(&seg->link);
     log_index_forget(seg);
     free(seg->jumps);
@@ -252,6 +253,7 @@ static struct log *log_new(const struct log_open *how)
     l->page_size = LOG_PAGE_SIZE_MIN;
     l->fill_step = l->options.fill_step_min;
     list_init(&l->segments);
+    list_init(&l->retired);
     list_init(&l->pages);
     list_init(&l->walks);
     list_init(&l->parked);
@@ -291,6 +293,7 @@ void log_free(struct log *l)
     assert(l->rounds_count == 0 || flusher_is_failed(l->env.flusher));
     assert(list_is_empty(&l->pages));
     assert(list_is_empty(&l->segments));
+    assert(l->retirer == NULL);
     flusher_withdraw(l->env.flusher, &l->client);
     timer_cancel(&log_shard(l)->timers, &l->retry);
     buf_pool_cancel_wait(log_shard(l)->bufs, &l->memory);
@@ -353,6 +356,7 @@ static void on_task(struct task *t)
             w->on_start(w);
         }
     }
+    log_retire_poke(l);
     if (l->cut != NULL) {
         log_cut_poke(l);
     } else if (l->end != NULL) {
@@ -386,9 +390,12 @@ uint64_t log_flushed_index(const struct log *l)
 
 int64_t log_start_offset(const struct log *l)
 {
-    return list_is_empty(&l->segments)
-               ? l->next_offset
-               : container_of(l->segments.next, struct log_segment, link)->base.offset;
+    if (list_is_empty(&l->segments)) {
+        return l->next_offset;
+    }
+    const int64_t base_offset =
+        container_of(l->segments.next, struct log_segment, link)->base.offset;
+    return base_offset > l->start_offset ? base_offset : l->start_offset;
 }
 
 int64_t log_next_offset(const struct log *l)
@@ -437,5 +444,62 @@ void log_set_commit(struct log *l, uint64_t index)
     if (index > l->commit_index) {
         l->commit_index = index;
         log_shared_touch(l->env.shared, l);
+        log_trim(l);
+    }
+}
+
+/* ---- log start ---- */
+
+/* Whether seg, the first segment, may go. The one behind it must be able to stand alone: named by
+ * the store, and not beginning with what a cut may still remove. */
+static bool is_below_start(const struct log *l, const struct log_segment *seg)
+{
+    const struct log_segment *next = log_segment_after(seg);
+    return next != NULL && next->base.offset <= l->start_offset && next->is_usable &&
+           next->base.index - 1 <= l->commit_index && next->base.index - 1 <= l->flushed_index;
+}
+
+/* Forgets what was known of entries below the first one. */
+static void forget_below(struct log *l, uint64_t first_index)
+{
+    uint32_t count = 0;
+    while (count + 1 < l->terms_count && l->terms[count + 1].index <= first_index) {
+        count++;
+    }
+    l->terms_count -= count;
+    memmove(l->terms, l->terms + count, l->terms_count * sizeof(l->terms[0]));
+
+    for (count = 0; count < l->damages_count && l->damages[count].last_index < first_index;) {
+        count++;
+    }
+    l->damages_count -= count;
+    memmove(l->damages, l->damages + count, l->damages_count * sizeof(l->damages[0]));
+}
+
+void log_trim(struct log *l)
+{
+    /* Entries that take no offset, those of group 0 above all, are not below a start of 0. */
+    const bool has_start = l->start_offset > 0;
+    if (!has_start || l->state != LOG_OPEN || l->is_failed || list_is_empty(&l->segments)) {
+        return;
+    }
+    struct log_segment *seg = container_of(l->segments.next, struct log_segment, link);
+    while (is_below_start(l, seg)) {
+        struct log_segment *next = log_segment_after(seg);
+        if (log_retire(seg, LOG_RETIRE_REMOVED) != ERR_OK) {
+            return; /* For want of memory: the next call tries again. */
+        }
+        forget_below(l, next->base.index);
+        seg = next;
+    }
+}
+
+void log_set_start(struct log *l, int64_t offset)
+{
+    assert(l->state != LOG_OPENING);
+    assert_cmp(offset, <=, l->next_offset);
+    if (offset > l->start_offset) {
+        l->start_offset = offset;
+        log_trim(l);
     }
 }

@@ -131,6 +131,7 @@ struct log_stats {
     uint64_t refused; /* Appends answered ERR_BUSY or ERR_NO_SPACE. */
     uint64_t rolls;
     uint64_t cuts;
+    uint64_t removed_segments;
     uint64_t reads;
     uint64_t read_bytes; /* Answered, from memory or disk. */
     uint64_t disk_read_bytes;
@@ -141,6 +142,12 @@ const struct log_stats *log_stats(const struct log *l);
 
 /* The partition's commit index, persisted with D (DESIGN 4.5). Only rises. */
 void log_set_commit(struct log *l, uint64_t index);
+
+/* The log start moved to offset, which is committed and not above log_next_offset: only rises, and
+ * is not remembered here; after each open it is said again (DESIGN 4.9: the log never moves it by
+ * itself). Reads below end with ERR_OUT_OF_RANGE, segments wholly below leave the log at once and
+ * the disk when nobody reads them any more, at the shard's pace. */
+void log_set_start(struct log *l, int64_t offset);
 
 /* Bytes of batches in [offset, end_offset), at most max: exact while the tail cache holds them,
  * else an estimate by index points, never 0 if there is a batch. */

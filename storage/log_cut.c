@@ -392,6 +392,7 @@ static void end_task(struct log_cut_task *t, enum err e)
         log_end_start(l); /* It came meanwhile. */
     }
     log_poke(l); /* Walks that were parked meanwhile. */
+    log_trim(l);
     c->on_cut(c);
     log_room_resume(l);
 }

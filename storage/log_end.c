@@ -231,7 +231,8 @@ static void check_quiet(struct log_end_task *t)
         return;
     }
     bool is_birth_over = log_birth_stop(l);
-    if (!is_birth_over || !log_is_quiet(l) || !list_is_empty(&l->parked)) {
+    bool is_retired_over = log_retire_hurry(l);
+    if (!is_birth_over || !is_retired_over || !log_is_quiet(l) || !list_is_empty(&l->parked)) {
         return;
     }
     free_pages(l);

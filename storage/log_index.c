@@ -161,6 +161,7 @@ static void finish(struct log_index_task *t)
     if (seg->has_points) {
         log_index_sealed(seg);
     }
+    log_segment_release(seg);
     log_index_seal(l);
     log_poke(l);
 }
@@ -179,6 +180,7 @@ static struct log_index_task *task_new(struct log_segment *seg)
         panic("no memory for a path");
     }
     assert(seg->index_task == NULL);
+    log_segment_hold(seg);
     seg->index_task = t;
     seg->log->index_tasks_count++;
     return t;
@@ -298,10 +300,19 @@ static void run_write(struct log_index_task *t)
 
 /* ---- load ---- */
 
+/* Where the segment behind seg begins; 0 if there is none. */
+static uint64_t next_index(const struct log_segment *seg)
+{
+    if (seg->is_retired) {
+        return seg->retired_next;
+    }
+    const struct log_segment *next = log_segment_after(seg);
+    return next == NULL ? 0 : next->base.index;
+}
+
 /* The segment as the log knows it; a file that says otherwise is of another time. */
 static bool is_of_segment(const struct segment_index_header *h, const struct log_segment *seg)
 {
-    const struct log_segment *next = log_segment_after(seg);
     uint32_t generation_min = seg->generation;
     for (uint32_t i = 0; i < seg->jumps_count; i++) {
         if (!seg->jumps[i].is_damage && seg->jumps[i].generation > generation_min) {
@@ -310,7 +321,7 @@ static bool is_of_segment(const struct segment_index_header *h, const struct log
     }
     return h->salt == seg->salt && h->base_index == seg->base.index &&
            h->generation >= generation_min && h->generation <= seg->log->generation &&
-           h->covered_pos == seg->end_pos && next != NULL && h->covered_next == next->base.index;
+           h->covered_pos == seg->end_pos && h->covered_next == next_index(seg);
 }
 
 static enum err take_file(struct log_index_task *t, size_t size)

@@ -8,6 +8,7 @@
  *   log_read.c       log_read        log_query.c    log_time_query
  *   log_recover.c, log_recover_scan.c opening
  *   log_cut.c        cuts            log_end.c      closing, deleting
+ *   log_retire.c     segments that leave the log: by the log start, or replaced
  *   log_index.c      index files
  *   segment_file.c   descriptors     segment_birth.c, segment_fill.c   new files, zeros ahead
  *
@@ -29,6 +30,7 @@
 #include "storage/flusher.h"
 #include "storage/log.h"
 #include "storage/log_shared.h"
+#include "storage/pace.h"
 #include "storage/segment_format.h"
 #include "storage/segment_index.h"
 #include "storage/segment_scan.h"
@@ -75,7 +77,7 @@ struct segment_file {
 struct log_index_task;
 
 struct log_segment {
-    struct list link; /* In log.segments, by base.index. */
+    struct list link; /* In log.segments, by base.index, or in log.retired. */
     struct log *log;
     struct segment_base base;
     uint64_t salt;
@@ -83,6 +85,9 @@ struct log_segment {
     uint32_t file_version; /* 0 as appended, one more with each rewriting. */
     uint64_t end_index;    /* Rewritten: behind its last entry. 0 = as appended. */
     bool is_usable;        /* Its manifest record is durable. */
+    bool is_retired;       /* See log_retire. */
+    uint32_t holds_count;  /* Walks, fills and index tasks that use it. */
+    uint64_t retired_next; /* Of a retired one: base.index of the segment behind it. */
     uint64_t filled_to;
     uint64_t tail_pos; /* Where the next byte goes; a block boundary unless a page is open there. */
     uint64_t end_pos;  /* End of the last entry. */
@@ -148,6 +153,7 @@ struct log_recovery;
 struct log_cut_exec;
 struct log_cut_task;
 struct log_end_task;
+struct log_retirer;
 
 struct log {
     struct log_env env;
@@ -168,8 +174,11 @@ struct log {
     bool was_busy; /* With ERR_BUSY: its owner waits, and does not know that the disk is full. */
     bool has_dir;  /* The partition's directory and its name are durable. */
 
-    struct list segments; /* struct log_segment */
-    struct list pages;    /* struct log_page */
+    struct list segments;        /* struct log_segment */
+    struct list retired;         /* Those that left, until their files are gone. */
+    struct log_retirer *retirer; /* While there are any. */
+    int64_t start_offset;        /* As log_set_start said. */
+    struct list pages;           /* struct log_page */
     uint32_t page_size;
 
     uint64_t last_index;
@@ -232,9 +241,10 @@ static inline struct log_segment *log_tail_segment(const struct log *l)
                                        : container_of(l->segments.prev, struct log_segment, link);
 }
 
-/* NULL if seg is the last one. */
+/* NULL if seg is the last one. Not of a retired one. */
 static inline struct log_segment *log_segment_after(const struct log_segment *seg)
 {
+    assert(!seg->is_retired);
     return seg->link.next == &seg->log->segments
                ? NULL
                : container_of(seg->link.next, struct log_segment, link);
@@ -260,10 +270,13 @@ void log_terms_add(struct log *l, uint64_t term, uint64_t index, int64_t offset)
 /* Forgets terms that begin at or above index. */
 void log_terms_cut(struct log *l, uint64_t index);
 uint64_t log_term_at(const struct log *l, uint64_t index);
+/* Retires what lies wholly below the log start. Called whenever one more segment may be: when the
+ * start moved, entries were committed, the segment behind became usable. */
+void log_trim(struct log *l);
 
 /* NULL without memory. Not yet in log.segments. */
 struct log_segment *log_segment_new(struct log *l, const struct segment_base *base, uint64_t salt);
-/* File closed. Removes it from log.segments. */
+/* File closed, held by nobody. Removes it from log.segments or log.retired. */
 void log_segment_free(struct log_segment *seg);
 /* Adds a point for the entry at pos if one is due. */
 void log_segment_note(struct log_segment *seg, uint64_t pos, const struct entry_header *h);
@@ -276,6 +289,25 @@ enum err log_segment_put(struct log_segment *seg, uint64_t filled_to);
 /* store_wait_durable, or ERR_FAILED when nothing can become durable any more. */
 enum err log_store_wait(struct log *l, struct store_wait *w);
 struct store_key log_store_key(const struct log *l, enum store_kind kind, uint64_t sub);
+
+/* log_retire.c */
+
+/* Somebody keeps a pointer to seg over a wait: it is not freed, its file stays. */
+void log_segment_hold(struct log_segment *seg);
+void log_segment_release(struct log_segment *seg);
+
+enum log_retire_reason {
+    LOG_RETIRE_REMOVED,  /* Its record and its cuts are deleted here. */
+    LOG_RETIRE_REPLACED, /* The caller has put what replaces them, in store and list; sealed_size
+                            is its to raise. */
+};
+/* Takes seg out of log.segments now; its file is removed later, when the store's changes made
+ * until now are durable and nobody holds seg any more. Not the tail, and all its entries are
+ * flushed. On error nothing changed (ERR_BUSY: no memory). */
+enum err log_retire(struct log_segment *seg, enum log_retire_reason reason);
+void log_retire_poke(struct log *l);
+/* A close or delete: true when nothing is left to be done; else log_poke comes. */
+bool log_retire_hurry(struct log *l);
 
 /* log_recover.c, log_cut.c, log_end.c */
 
@@ -293,6 +325,7 @@ void log_recovery_abandon(struct log *l);
 void log_cut_abandon(struct log *l);
 void log_cut_exec_abandon(struct log_cut_exec *x);
 void log_end_abandon(struct log *l);
+void log_retire_abandon(struct log *l);
 
 enum log_cut_state {
     LOG_CUT_START,
@@ -448,6 +481,7 @@ struct log_shared {
     struct timer quiet_timer;
     struct buf_reclaimer reclaimer; /* Others wait for memory: the cache gives way. */
     struct timer reclaim_timer;
+    struct pace pace;           /* Of deletes, compaction, repacking. */
     struct list births;         /* struct log_birth that waits for its turn. */
     uint32_t births_count;      /* Have their turn: each has up to two descriptors. */
     struct list starved_files;  /* struct segment_file that got no descriptor, oldest first. */
@@ -482,6 +516,8 @@ enum walk_reason {
     WALK_AT_END,  /* No more entries. */
     WALK_BAD,     /* result.fault: the bytes at scan.pos are not the next entry. */
     WALK_DAMAGE,  /* A known hole at scan.pos; log_walk_leap goes on behind it. */
+    WALK_GONE,    /* The segment was retired under the walk, and what follows it is not there
+                     either: to be started over, if need be. */
     WALK_ERROR,   /* error says which. */
 };
 
@@ -489,7 +525,7 @@ enum walk_reason {
 struct log_walk {
     /* Set by the owner before log_walk_run. */
     struct log *log;
-    struct log_segment *segment;
+    struct log_segment *segment; /* Held, from a seek to log_walk_done. */
     struct segment_scan scan;
     enum buf_class class;
     uint32_t window_size;                 /* What one read from disk brings. */

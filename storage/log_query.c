@@ -105,6 +105,9 @@ static void on_end(struct log_walk *w, enum walk_reason reason)
         log_walk_leap(w); /* The first readable one is the best answer there is. */
         log_walk_run(w);
         break;
+    case WALK_GONE:
+        w->on_start(w);
+        break;
     case WALK_ERROR:
         finish(qw, w->error);
         break;
@@ -151,6 +154,7 @@ static void on_start(struct log_walk *w)
         }
         if (seg->max_timestamp >= q->timestamp) {
             qw->seg = seg;
+            log_walk_seek_start(w, seg); /* So it is held while its index is brought. */
             qw->index_wait.on_ready = on_index_ready;
             if (log_index_want(seg, &qw->index_wait)) {
                 start_in_segment(qw);

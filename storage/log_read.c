@@ -126,6 +126,13 @@ static void on_end(struct log_walk *w, enum walk_reason reason)
             finish(rw, ERR_CORRUPT);
         }
         break;
+    case WALK_GONE:
+        if (r->size > 0) {
+            finish(rw, ERR_OK);
+        } else {
+            w->on_start(w);
+        }
+        break;
     case WALK_ERROR:
         finish(rw, w->error);
         break;
@@ -187,6 +194,7 @@ static void on_start(struct log_walk *w)
         return;
     }
     rw->seg = log_segment_by_offset(l, r->offset);
+    log_walk_seek_start(w, rw->seg); /* So it is held while its index is brought. */
     rw->index_wait.on_ready = on_index_ready;
     if (log_index_want(rw->seg, &rw->index_wait)) {
         start_in_segment(rw);

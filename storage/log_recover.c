@@ -233,12 +233,13 @@ static enum err place_cuts(struct log_recovery *r)
         if (is_superseded(r, c)) {
             continue;
         }
-        if (is_rewritten(l, c)) {
+        /* Its file was rewritten, or retired; what it lowered D for went with it. */
+        if (is_rewritten(l, c) || c->segment < log_first_index(l)) {
             if (c->is_done == 0) {
-                return ERR_CORRUPT; /* Only what is committed is rewritten. */
+                return ERR_CORRUPT; /* Only what is committed is rewritten or retired. */
             }
-            struct store_key key = log_store_key(l, STORE_CUT, c->generation);
-            (void)store_delete(l->env.store, &key);
+            const struct store_key key = log_store_key(l, STORE_CUT, c->generation);
+            (void)store_delete(l->env.store, &key); /* Ignored as long as it stays. */
             continue;
         }
         if (seg == NULL || c->pos > seg->filled_to || c->file_version != seg->file_version) {
@@ -536,6 +537,9 @@ void recovery_settle(struct log_recovery *r)
     l->flushed_index = l->last_index;
     l->flushed_offset = l->next_offset;
     l->commit_index = r->commit_index < l->last_index ? r->commit_index : l->last_index;
+    if (l->commit_index < log_first_index(l) - 1) {
+        l->commit_index = log_first_index(l) - 1; /* Only what is committed is ever retired. */
+    }
     log_walk_done(&r->walk);
     if (l->last_index > r->durable_index) {
         r->seg = log_tail_segment(l);

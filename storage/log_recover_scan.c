@@ -92,6 +92,9 @@ void recovery_on_end(struct log_walk *w, enum walk_reason reason)
     case WALK_ERROR:
         recovery_finish(r, w->error);
         return;
+    case WALK_GONE:
+        assert(false && "a log that opens retires nothing");
+        return;
     case WALK_DAMAGE: /* Noted by ourselves a moment ago. */
         log_walk_leap(w);
         log_walk_run(w);

@@ -10,6 +10,7 @@ const struct log_shared_options LOG_SHARED_OPTIONS_DEFAULT = {
     .index_size_max = 16 << 20,
     .files_max = 1024,
     .quiet_us = 10 * 1000,
+    .background = {.ops_per_s = 20, .bytes_per_s = 64 << 20, .burst_ms = 250},
 };
 
 enum {
@@ -68,6 +69,7 @@ enum err log_shared_new(struct shard *s,
     list_init(&ls->purges);
     list_init(&ls->indexes);
     list_init(&ls->births);
+    pace_init(&ls->pace, s, &options->background);
     list_init(&ls->starved_files);
     timer_init(&ls->starved_timer, segment_file_on_starved_timer);
     list_init(&ls->quiet);
@@ -77,6 +79,11 @@ enum err log_shared_new(struct shard *s,
     buf_pool_add_reclaimer(s->bufs, &ls->reclaimer);
     *ret_shared = ls;
     return ERR_OK;
+}
+
+void log_shared_stop_background(struct log_shared *ls)
+{
+    pace_stop(&ls->pace);
 }
 
 void log_shared_free(struct log_shared *ls)
@@ -90,6 +97,7 @@ void log_shared_free(struct log_shared *ls)
     assert(list_is_empty(&ls->births));
     assert_cmp(ls->births_count, ==, 0);
     assert(list_is_empty(&ls->starved_files));
+    pace_done(&ls->pace);
     timer_cancel(&ls->s->timers, &ls->quiet_timer);
     timer_cancel(&ls->s->timers, &ls->reclaim_timer);
     timer_cancel(&ls->s->timers, &ls->starved_timer);
@@ -108,6 +116,7 @@ void log_shared_fail(struct log_shared *ls, enum err e)
         log_fill_abandon(l);
         log_recovery_abandon(l);
         log_cut_abandon(l);
+        log_retire_abandon(l);
         log_end_abandon(l); /* The end of l. */
     }
     log_purge_abandon(ls);

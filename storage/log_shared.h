@@ -12,16 +12,18 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "storage/pace.h"
 
 struct shard;
 struct store;
 struct log_shared;
 
 struct log_shared_options {
-    size_t cache_size_max; /* Bytes of flushed tail pages kept for readers; 0 = none. */
-    size_t index_size_max; /* Bytes of sparse indexes of sealed segments kept in memory. */
-    uint32_t files_max;    /* Open segment files that nobody uses. */
-    uint64_t quiet_us;     /* How long a log is quiet before its D is persisted. */
+    size_t cache_size_max;         /* Bytes of flushed tail pages kept for readers; 0 = none. */
+    size_t index_size_max;         /* Bytes of sparse indexes of sealed segments kept in memory. */
+    uint32_t files_max;            /* Open segment files that nobody uses. */
+    uint64_t quiet_us;             /* How long a log is quiet before its D is persisted. */
+    struct pace_limits background; /* Deletes, compaction, repacking. */
 };
 extern const struct log_shared_options LOG_SHARED_OPTIONS_DEFAULT;
 
@@ -30,6 +32,8 @@ enum err log_shared_new(struct shard *s,
                         struct store *store,
                         const struct log_shared_options *options,
                         struct log_shared **ret_shared);
+/* A stop begins: nothing waits for its turn in the background any more (pace_stop). */
+void log_shared_stop_background(struct log_shared *ls);
 /* All logs must be closed. Accepts NULL. */
 void log_shared_free(struct log_shared *ls);
 

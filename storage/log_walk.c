@@ -34,6 +34,10 @@ void log_walk_seek_start(struct log_walk *w, struct log_segment *seg)
 {
     int64_t skip_offset = w->segment == NULL ? INT64_MIN : w->scan.skip_offset;
     leave_segment(w);
+    log_segment_hold(seg); /* Before the other is let go: they may be the same. */
+    if (w->segment != NULL) {
+        log_segment_release(w->segment);
+    }
     w->segment = seg;
     log_segment_scan(seg, &w->scan);
     w->scan.skip_offset = skip_offset;
@@ -57,6 +61,10 @@ void log_walk_done(struct log_walk *w)
 {
     list_remove(&w->link);
     leave_segment(w);
+    if (w->segment != NULL) {
+        log_segment_release(w->segment);
+        w->segment = NULL;
+    }
     buf_unref(w->buf);
     w->buf = NULL;
     buf_pool_cancel_wait(log_shard(w->log)->bufs, &w->memory);
@@ -266,10 +274,27 @@ static bool is_in_window(const struct log_walk *w, uint64_t pos)
     return pos >= w->window.pos && pos < w->window.pos + w->window.size;
 }
 
+/* What follows a segment that was retired while the walk was in it; NULL if that is gone, too, or
+ * the walk is not that far. */
+static struct log_segment *after_retired(const struct log_walk *w)
+{
+    if (w->scan.index < w->segment->retired_next) {
+        return NULL;
+    }
+    list_for_each (n, &w->log->segments) {
+        struct log_segment *seg = container_of(n, struct log_segment, link);
+        if (seg->base.index >= w->scan.index) {
+            return seg;
+        }
+    }
+    return NULL;
+}
+
 /* True: the walk goes on in the next segment. */
 static bool enter_next_segment(struct log_walk *w)
 {
-    struct log_segment *next = log_segment_after(w->segment);
+    struct log_segment *next =
+        w->segment->is_retired ? after_retired(w) : log_segment_after(w->segment);
     if (w->is_one_segment || next == NULL || w->scan.index != next->base.index) {
         return false;
     }
@@ -331,7 +356,10 @@ static enum disk_step walk_disk(struct log_walk *w)
         if (enters_memory(w) || enter_next_segment(w)) {
             return DISK_ON;
         }
-        if (w->log->state != LOG_OPENING && !w->is_one_segment) {
+        if (w->segment->is_retired && !w->is_one_segment) {
+            reached(log_shard(w->log), "log_walk_meets_gone_segment");
+            end(w, WALK_GONE);
+        } else if (w->log->state != LOG_OPENING && !w->is_one_segment) {
             w->result.fault = ENTRY_FAULT_ZERO; /* The log knows of more entries than are there. */
             end(w, WALK_BAD);
         } else {

@@ -291,6 +291,7 @@ static void born(struct log_birth *b)
     log_fill_check(l);
     log_kick(l);
     log_poke(l);
+    log_trim(l);
     log_room_offer(l);
 }
 

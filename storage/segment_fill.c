@@ -75,6 +75,7 @@ static void finish(struct log_fill *fl, enum err e)
         l->is_full = false;
     }
     segment_file_unuse(fl->seg);
+    log_segment_release(fl->seg);
     free(fl);
 
     if (e == ERR_NO_SPACE || e == ERR_BUSY) {
@@ -107,6 +108,10 @@ static void fill_run(struct log_fill *fl)
 {
     if (fl->state != FILL_WAIT_MANIFEST && fl->op.result != ERR_OK) {
         finish(fl, fl->op.result);
+        return;
+    }
+    if (fl->seg->is_retired) {
+        finish(fl, ERR_OK); /* The store has forgotten it, and must not be told of it again. */
         return;
     }
     switch (fl->state) {
@@ -209,6 +214,7 @@ void log_fill_check(struct log *l)
     fl->end_pos = end_pos;
     fl->state = FILL_WAIT_ZEROS;
     l->fill = fl;
+    log_segment_hold(seg);
     segment_file_use(seg);
     if (segment_file_is_open(seg)) {
         submit_zeros(fl);

@@ -94,6 +94,8 @@ void log_rig_flush(struct log_rig *rig);
 /* Steps until nothing but far-away timers are left: everything persisted. */
 void log_rig_settle(struct log_rig *rig);
 enum err log_rig_cut(struct log_rig *rig, uint64_t index);
+/* All that is flushed is committed, and the log starts at offset. */
+void log_rig_set_start(struct log_rig *rig, int64_t offset);
 /* Deletes the log; delete_result says how it went. */
 void log_rig_delete(struct log_rig *rig);
 /* How many values of the log the store has: votes, cuts, segments and D. */
@@ -108,10 +110,11 @@ enum err log_rig_read(struct log_rig *rig,
 /* Forgets entries of the model at or above index. */
 void log_rig_model_cut(struct log_rig *rig, uint64_t index);
 
-/* Criterion assertions. The log holds the model's first entries, at least all acknowledged ones;
- * the model is then cut to what is there. */
+/* Criterion assertions. The log holds the model's first entries, at least all acknowledged ones,
+ * but for those before its first segment; the model is then cut to what is there. */
 void log_rig_expect_recovered(struct log_rig *rig);
-/* Reading everything up to end_offset, in pieces of piece_size, gives the model's bytes. */
+/* Reading everything from the log start to its end, in pieces of piece_size, gives the model's
+ * bytes. */
 void log_rig_expect_readable(struct log_rig *rig, size_t piece_size);
 
 struct partition_id log_rig_id(void);
