@@ -14,6 +14,7 @@
 #include "cluster/metadata_edit.h"
 #include "cluster/partition.h"
 #include "cluster/partition_table.h"
+#include "cluster/recoder.h"
 #include "cluster/settings.h"
 #include "core/list.h"
 #include "core/shard.h"
@@ -24,7 +25,7 @@
 #include "storage/store.h"
 
 enum {
-    CLUSTER_STATS_COUNT = 12,
+    CLUSTER_STATS_COUNT = 14,
     CLUSTER_WHY_SIZE = 512,
 };
 
@@ -49,6 +50,7 @@ struct cluster {
     struct partition_env partition_env;
     struct partition_table partitions;
     struct partition_counters counters;
+    struct recoder recoder;
     uint32_t partition_stats_count; /* Partitions with a size metric of their own. */
 
     struct list applying;         /* struct broadcast_leg: command streams, one after the other. */

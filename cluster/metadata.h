@@ -28,6 +28,16 @@ struct topic_settings {
     int64_t timestamp_after_ms_max;
     uint32_t replicas_min;     /* min.insync.replicas */
     uint64_t segment_size_max; /* segment.bytes */
+    int8_t codec;              /* compression.type: enum batch_codec or TOPIC_CODEC_PRODUCER */
+    int32_t codec_level;       /* compression.<codec>.level */
+    bool is_ack_memory;        /* coreflume.ack */
+    /* With is_ack_memory, how much may be answered and not yet flushed: flush.messages, flush.ms */
+    int64_t unflushed_records_max;
+    int64_t unflushed_ms_max;
+};
+
+enum {
+    TOPIC_CODEC_PRODUCER = -1, /* Batches are stored as they came. */
 };
 
 struct topic {

@@ -207,6 +207,7 @@ static void advance_commit(struct partition *p)
     if (p->size_stat != NULL) {
         p->size_stat->value = log_size(p->log);
     }
+    partition_note_flush(p);
     answer_parked(p);
     answer_waits(p);
 }
@@ -217,6 +218,7 @@ static void free_partition(struct partition *p)
 {
     assert(list_is_empty(&p->early));
     assert(list_is_empty(&p->backlog));
+    assert(p->recoding == NULL);
     assert(list_is_empty(&p->parked));
     assert(list_is_empty(&p->waits));
     assert_cmp(p->reads_count, ==, 0);
@@ -276,6 +278,7 @@ static void finish_counted(struct partition *p, struct list *ops, uint64_t *coun
 
 static void finish_waiting(struct partition *p, enum err e)
 {
+    partition_drop_recoding(p);
     finish_all(p, &p->early, e);
     finish_counted(p, &p->backlog, &p->env->counters->backlog, e);
     finish_counted(p, &p->waits, &p->env->counters->waits, e);
@@ -284,6 +287,7 @@ static void finish_waiting(struct partition *p, enum err e)
 void partition_refuse_backlog(struct partition *p)
 {
     assert(p->env->is_quiescing);
+    partition_drop_recoding(p);
     finish_counted(p, &p->backlog, &p->env->counters->backlog, ERR_CANCELLED);
 }
 
@@ -581,7 +585,14 @@ void partition_cancel_op(struct partition *p, const struct partition_op *op)
             list_remove(node);
             p->env->counters->waits -= queues[i] == &p->waits;
             p->env->counters->backlog -= queues[i] == &p->backlog;
+            const bool was_recoding = p->recoding != NULL && p->recoding->op == found;
+            if (was_recoding) {
+                partition_drop_recoding(p);
+            }
             partition_finish(p, found, ERR_CANCELLED);
+            if (was_recoding) {
+                partition_drain_backlog(p); /* Those behind waited for it alone. */
+            }
             return;
         }
     }

@@ -5,7 +5,10 @@
  * Rules:
  *  1. High watermark = commit. What is committed is decided in one place, commit_rule_index; today
  *     a sole voter commits what it has flushed, of any term. Raft's rule goes there.
- *  2. acks=all and acks=1 are answered when the batch is committed, acks=0 when it is appended.
+ *  2. acks=all and acks=1 are answered when the batch is committed, acks=0 when it is appended. On
+ *     topics with coreflume.ack=memory the former too are answered when appended, unless more or
+ *     older records than flush.messages and flush.ms allow would then be answered and not flushed:
+ *     what is committed, and read, is not changed by that.
  *  3. Producer state includes batches that are appended and not yet committed: a duplicate of one
  *     is answered when the original is committed, with its offset.
  *  4. Produce is FIFO per partition, also through the backlog that waits for room in the log. The
@@ -40,6 +43,7 @@
 struct shard;
 struct partition;
 struct producer_state;
+struct recoder;
 
 struct partition_counters {
     uint64_t produced_batches;
@@ -48,9 +52,10 @@ struct partition_counters {
     uint64_t duplicate_batches;
     uint64_t refused_batches;
     uint64_t fetched_bytes;
-    uint64_t waits;   /* PARTITION_WAIT in flight. */
-    uint64_t backlog; /* Produce operations that wait for room. */
-    uint64_t failed;  /* Fail-stopped partitions. */
+    uint64_t waits;         /* PARTITION_WAIT in flight. */
+    uint64_t backlog;       /* Produce operations that wait for room. */
+    uint64_t failed;        /* Fail-stopped partitions. */
+    uint64_t early_answers; /* Produce answered before its flush, by coreflume.ack=memory. */
     struct histogram produce_us;
 };
 
@@ -60,7 +65,8 @@ struct partition_env {
     const struct cluster_settings *settings;
     const struct log_env *log;
     struct partition_counters *counters;
-    uint64_t term; /* Group 0's term of this start. */
+    struct recoder *recoder; /* For batches that are looked into, or stored in another codec. */
+    uint64_t term;           /* Group 0's term of this start. */
     /* A stop has begun: nothing waits for room (partition_refuse_backlog), later for nothing at all
      * (partition_give_up_flushes). */
     bool is_quiescing;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "cluster/partition.h"
+#include "cluster/recoder.h"
 #include "core/shard.h"
 
 enum partition_state {
@@ -12,6 +13,13 @@ enum partition_state {
     PARTITION_FAILED, /* Its log could not be opened, or a write failed. */
     PARTITION_CLOSING,
     PARTITION_DELETING,
+};
+
+/* The batch of an operation, in the recoder's hands. */
+struct partition_recoding {
+    struct recode_job job;
+    struct partition *p;
+    const struct partition_op *op;
 };
 
 /* A metric of one partition. */
@@ -39,10 +47,16 @@ struct partition {
     uint64_t producers_expire_us;     /* When to look for expired ones next. */
 
     struct list early;    /* partition_op: came while opening. */
-    struct list backlog;  /* partition_op: produce that waits for room. */
+    struct list backlog;  /* partition_op: produce that waits for room, or for the recoder. */
     struct list parked;   /* partition_op: done once the high watermark reaches need_offset. */
     struct list waits;    /* partition_op: PARTITION_WAIT. */
     uint32_t reads_count; /* Log reads and time queries in flight. */
+
+    struct partition_recoding *recoding; /* Of the head of the backlog; NULL = none. */
+    /* coreflume.ack=memory: all records below unflushed_offset that are not flushed were appended
+     * at unflushed_us or, at most by the time of a flush, before. */
+    int64_t unflushed_offset;
+    uint64_t unflushed_us;
 
     struct task task;    /* Ends an open or a life that has no log to wait for. */
     enum err open_error; /* For the task. */
@@ -69,6 +83,10 @@ void partition_read_ended(struct partition *p);
 void partition_produce(struct partition *p, struct partition_op *op);
 void partition_produce_committed(struct partition *p, struct partition_op *op);
 void partition_drain_backlog(struct partition *p);
+/* The backlog is about to be ended. */
+void partition_drop_recoding(struct partition *p);
+/* The high watermark moved: what is not flushed is younger from now on. */
+void partition_note_flush(struct partition *p);
 enum err partition_replay(struct partition *p, const struct log_entry *entry);
 
 /* partition_fetch.c */

@@ -1,4 +1,5 @@
 /* Produce: check, stamp, append, park until committed. See the rules in partition.h. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "cluster/partition_priv.h"
@@ -11,25 +12,75 @@ enum {
     PRODUCERS_EXPIRE_INTERVAL_US = 600 * 1000 * 1000,
 };
 
-/* The header of the batch as it will stand in the log: what the leader sets is in op's by now. */
-static void stamp(const struct partition *p,
-                  const struct partition_op *op,
-                  int64_t base_offset,
-                  uint8_t ret_header[BATCH_HEADER_SIZE])
+/* ---- checks and codecs ---- */
+
+void partition_drop_recoding(struct partition *p)
 {
-    const struct slice batch = op->in.produce.batch;
-    if (batch_needs_rewrite(batch, &op->work.header)) {
-        const struct slice records =
-            slice_of(batch.data + BATCH_HEADER_SIZE, batch.size - BATCH_HEADER_SIZE);
-        batch_header_encode(&op->work.header, records, ret_header);
-    } else {
-        memcpy(ret_header, batch.data, BATCH_HEADER_SIZE);
+    if (p->recoding != NULL) {
+        recoder_drop(p->env->recoder, &p->recoding->job);
+        free(p->recoding);
+        p->recoding = NULL;
     }
-    batch_stamp(ret_header, base_offset, partition_leader_epoch(p));
 }
 
+static bool is_recoding(const struct partition *p, const struct partition_op *op)
+{
+    return p->recoding != NULL && p->recoding->op == op;
+}
+
+static void on_recoded(struct recode_job *job)
+{
+    partition_drain_backlog(container_of(job, struct partition_recoding, job)->p);
+}
+
+/* The recoder is done with op's batch. */
+static enum err take_recoded(struct partition *p, struct partition_op *op)
+{
+    const struct recode_job *job = &p->recoding->job;
+    enum err e = job->result;
+    op->out.produce.fault = job->fault;
+    if (e == ERR_OK) {
+        op->work.header = job->header;
+        op->is_checked = true;
+    }
+    if (e != ERR_OK || !recode_job_has_own_records(job)) {
+        partition_drop_recoding(p);
+    }
+    return e;
+}
+
+static enum err
+start_recoding(struct partition *p, struct partition_op *op, const struct recode_wish *wish)
+{
+    assert(p->recoding == NULL);
+    struct partition_recoding *recoding = malloc(sizeof(*recoding));
+    if (recoding == NULL) {
+        op->out.produce.fault = (struct batch_fault){"no memory to look into the records", -1};
+        return ERR_BUSY;
+    }
+    *recoding = (struct partition_recoding){
+        .job =
+            {
+                .batch = wish->batch,
+                .header = *wish->header,
+                .rules = *wish->rules,
+                .codec = wish->codec,
+                .level = wish->level,
+                .on_done = on_recoded,
+            },
+        .p = p,
+        .op = op,
+    };
+    p->recoding = recoding;
+    return recoder_submit(p->env->recoder, &recoding->job) ? take_recoded(p, op) : ERR_OK;
+}
+
+/* op->is_checked stays false if the recoder works on it: partition_drain_backlog comes back. */
 static enum err check(struct partition *p, struct partition_op *op)
 {
+    if (is_recoding(p, op)) {
+        return recode_job_is_done(&p->recoding->job) ? take_recoded(p, op) : ERR_OK;
+    }
     const struct batch_rules rules = {
         .size_max = p->settings.message_size_max,
         .produce_version = op->in.produce.produce_version,
@@ -39,11 +90,54 @@ static enum err check(struct partition *p, struct partition_op *op)
         .timestamp_before_ms_max = p->settings.timestamp_before_ms_max,
         .timestamp_after_ms_max = p->settings.timestamp_after_ms_max,
     };
-    enum err e = batch_check_produced(
-        op->in.produce.batch, &rules, &op->work.header, &op->out.produce.fault);
-    op->is_checked = e == ERR_OK;
+    const struct slice batch = op->in.produce.batch;
+    struct batch_header *h = &op->work.header;
+    enum err e = batch_check_head(batch, &rules, h, &op->out.produce.fault);
+    if (e != ERR_OK) {
+        return e;
+    }
+    const int8_t codec = p->settings.codec;
+    const struct recode_wish wish = {
+        .batch = batch,
+        .header = h,
+        .rules = &rules,
+        .codec = codec == TOPIC_CODEC_PRODUCER ? batch_codec(h) : (enum batch_codec)codec,
+        .level = p->settings.codec_level,
+    };
+    if (recode_is_needed(&wish)) {
+        return start_recoding(p, op, &wish);
+    }
+    if (batch_must_look_inside(h, &rules)) {
+        e = batch_check_records(h, batch_records_part(batch), &rules, &op->out.produce.fault);
+    }
+    if (e == ERR_OK) {
+        batch_set_by_leader(h, &rules);
+        op->is_checked = true;
+    }
     return e;
 }
+
+/* The batch as it will stand in the log: what the leader sets is in op's header by now. Returns its
+ * records. */
+static struct slice stamp(const struct partition *p,
+                          const struct partition_op *op,
+                          int64_t base_offset,
+                          uint8_t ret_header[BATCH_HEADER_SIZE])
+{
+    const struct slice batch = op->in.produce.batch;
+    const bool is_recoded = is_recoding(p, op);
+    const struct slice records =
+        is_recoded ? recode_job_records(&p->recoding->job) : batch_records_part(batch);
+    if (is_recoded || batch_needs_rewrite(batch, &op->work.header)) {
+        batch_header_encode(&op->work.header, records, ret_header);
+    } else {
+        memcpy(ret_header, batch.data, BATCH_HEADER_SIZE);
+    }
+    batch_stamp(ret_header, base_offset, partition_leader_epoch(p));
+    return records;
+}
+
+/* ---- producers ---- */
 
 static enum err need_producers(struct partition *p)
 {
@@ -80,6 +174,8 @@ judge(struct partition *p, const struct batch_header *h, struct producer_verdict
     return producer_state_check(p->producers, h, ret_verdict);
 }
 
+/* ---- append ---- */
+
 /* The bytes of the batch are in the log's tail, or refused: the client's buffer is free. */
 static void send_copied(struct partition *p, struct partition_op *op)
 {
@@ -89,13 +185,28 @@ static void send_copied(struct partition *p, struct partition_op *op)
     }
 }
 
+static void note_append(struct partition *p)
+{
+    if (p->unflushed_offset <= p->high_watermark) {
+        p->unflushed_offset = log_next_offset(p->log);
+        p->unflushed_us = p->env->s->now_us;
+    }
+}
+
+void partition_note_flush(struct partition *p)
+{
+    if (p->unflushed_offset <= p->high_watermark && log_next_offset(p->log) > p->high_watermark) {
+        p->unflushed_offset = log_next_offset(p->log);
+        p->unflushed_us = p->env->s->now_us;
+    }
+}
+
 static enum err append(struct partition *p, struct partition_op *op)
 {
     const struct batch_header *h = &op->work.header;
-    const struct slice batch = op->in.produce.batch;
     const int64_t base_offset = log_next_offset(p->log);
     uint8_t header[BATCH_HEADER_SIZE];
-    stamp(p, op, base_offset, header);
+    const struct slice records = stamp(p, op, base_offset, header);
     const struct log_entry entry = {
         .type = ENTRY_DATA,
         .term = p->env->term,
@@ -103,7 +214,7 @@ static enum err append(struct partition *p, struct partition_op *op)
         .next_offset = base_offset + h->last_offset_delta + 1,
         .max_timestamp = h->max_timestamp,
         .payload = slice_of(header, sizeof(header)),
-        .payload_rest = slice_of(batch.data + BATCH_HEADER_SIZE, batch.size - BATCH_HEADER_SIZE),
+        .payload_rest = records,
     };
     uint64_t index;
     enum err e = log_append(p->log, &entry, &index);
@@ -122,7 +233,11 @@ static enum err append(struct partition *p, struct partition_op *op)
     struct partition_counters *counters = p->env->counters;
     counters->produced_batches++;
     counters->produced_records += (uint64_t)h->records_count;
-    counters->produced_bytes += batch.size;
+    counters->produced_bytes += BATCH_HEADER_SIZE + records.size;
+    note_append(p);
+    if (is_recoding(p, op)) {
+        partition_drop_recoding(p);
+    }
     return ERR_OK;
 }
 
@@ -141,8 +256,28 @@ static void answer_duplicate(struct partition *p,
 
 static void refuse(struct partition *p, struct partition_op *op, enum err e)
 {
+    if (is_recoding(p, op)) {
+        partition_drop_recoding(p);
+    }
     p->env->counters->refused_batches++;
     partition_finish(p, op, e);
+}
+
+/* coreflume.ack=memory: whether one more answer keeps what is answered and not flushed within
+ * flush.messages and flush.ms. Flushes run all the time; a bound only makes answers wait for them.
+ */
+static bool may_answer_early(const struct partition *p)
+{
+    if (!p->settings.is_ack_memory) {
+        return false;
+    }
+    const int64_t unflushed = log_next_offset(p->log) - p->high_watermark;
+    if (unflushed <= 0) {
+        return true;
+    }
+    const uint64_t age_us = p->env->s->now_us - p->unflushed_us;
+    return unflushed < p->settings.unflushed_records_max &&
+           age_us / 1000 < (uint64_t)p->settings.unflushed_ms_max;
 }
 
 static void accepted(struct partition *p, struct partition_op *op)
@@ -150,19 +285,26 @@ static void accepted(struct partition *p, struct partition_op *op)
     send_copied(p, op);
     if (op->in.produce.acks == 0) {
         partition_finish(p, op, ERR_OK);
+    } else if (may_answer_early(p)) {
+        reached(p->env->s, "produce_answered_from_memory");
+        p->env->counters->early_answers++;
+        partition_finish(p, op, ERR_OK);
     } else {
         partition_park(p, op);
     }
 }
 
-/* False, and nothing changed, if the log has no room: its on_room is when to call again. Only the
- * log's word counts: whatever else lacks memory tells nobody when it has some, and is refused for
- * the client to try again. The producer is judged again in the retry, because those ahead in the
- * backlog count. */
+/* False, and nothing changed, if the log has no room: its on_room is when to call again; or if the
+ * recoder has the batch: it tells when it is done. Only the log's word counts: whatever else lacks
+ * memory tells nobody when it has some, and is refused for the client to try again. The producer is
+ * judged again in the retry, because those ahead in the backlog count. */
 static bool try_produce(struct partition *p, struct partition_op *op)
 {
     struct producer_verdict verdict;
     enum err e = op->is_checked ? ERR_OK : check(p, op);
+    if (e == ERR_OK && !op->is_checked) {
+        return false;
+    }
     if (e == ERR_OK) {
         e = judge(p, &op->work.header, &verdict);
     }
@@ -171,6 +313,9 @@ static bool try_produce(struct partition *p, struct partition_op *op)
         return true;
     }
     if (verdict.is_duplicate) {
+        if (is_recoding(p, op)) {
+            partition_drop_recoding(p);
+        }
         answer_duplicate(p, op, &verdict);
         accepted(p, op);
         return true;

@@ -56,6 +56,8 @@ static void add_stats(struct cluster *c)
     add_stat(c, &i, STAT_COUNTER, "coreflume_failed_partitions_total", &n->failed);
     add_stat(c, &i, STAT_GAUGE, "coreflume_partitions", &c->partitions_count);
     add_stat(c, &i, STAT_HISTOGRAM, "coreflume_produce_commit_seconds", &n->produce_us);
+    add_stat(c, &i, STAT_COUNTER, "coreflume_produce_early_answers_total", &n->early_answers);
+    add_stat(c, &i, STAT_COUNTER, "coreflume_recoded_batches_total", &c->recoder.recoded_batches);
     static const char *const helps[] = {
         "Batches appended.",
         "Records appended.",
@@ -68,6 +70,8 @@ static void add_stats(struct cluster *c)
         "Partitions that failed: unreadable at start, or stopped by a failed write.",
         "Partitions open on the shard.",
         "From the arrival of a batch at its partition until it is committed.",
+        "Batches answered before their flush, on topics with coreflume.ack=memory.",
+        "Batches stored in another codec than they came in, by compression.type.",
     };
     assert_cmp(i, ==, sizeof(helps) / sizeof(helps[0]));
     for (uint32_t j = 0; j < i; j++) {
@@ -145,7 +149,9 @@ void shard_state_open(struct shard *here, struct broadcast_leg *leg)
         .settings = c->settings,
         .log = &c->log_env,
         .counters = &c->counters,
+        .recoder = &c->recoder,
     };
+    recoder_init(&c->recoder, here);
     add_stats(c);
 
     enum err e = flusher_new(here, c->settings->is_flush_shared, c, on_flush_failed, &c->flusher);
@@ -455,6 +461,7 @@ static void on_store_closed(void *context)
     flusher_free(c->flusher); /* Accepts NULL. */
     c->flusher = NULL;
     timer_cancel(&c->s->timers, &c->drain_timer);
+    recoder_done(&c->recoder);
     remove_stats(c);
     metadata_free(c->metadata);
     c->metadata = NULL;

@@ -8,6 +8,7 @@
 
 #include "core/assert.h"
 #include "core/edit_distance.h"
+#include "storage/batch.h"
 
 enum {
     NAME_SIZE_MAX = 64,          /* Of names compared for likeness. */
@@ -27,19 +28,21 @@ enum {
 #define LONG_MAX_TEXT "9223372036854775807"
 #define CODECS        "uncompressed,zstd,lz4,snappy,gzip,producer"
 
-/* CONFIGS.md, section 5, by name. Columns: default, range or words, broker synonym. A line each:
+/* CONFIGS.md, section 5, and ours, by name. coreflume.ack has no broker synonym: a topic is made
+ * less safe by its own name only. Columns: default, range or words, broker synonym. A line each:
  * clang-format would break the rows apart. */
 /* clang-format off */
 static const struct topic_config table[] = {
     WORDS("cleanup.policy", LIST, PENDING, "delete", "compact,delete", "log.cleanup.policy"),
-    NUMBER("compression.gzip.level", INT, PENDING, "-1", -1, 9, "compression.gzip.level"),
-    NUMBER("compression.lz4.level", INT, PENDING, "9", 1, 17, "compression.lz4.level"),
-    WORDS("compression.type", STRING, PENDING, "producer", CODECS, "compression.type"),
-    NUMBER("compression.zstd.level", INT, PENDING, "3", -131072, 22, "compression.zstd.level"),
+    NUMBER("compression.gzip.level", INT, HONOURED, "-1", -1, 9, "compression.gzip.level"),
+    NUMBER("compression.lz4.level", INT, HONOURED, "9", 1, 17, "compression.lz4.level"),
+    WORDS("compression.type", STRING, HONOURED, "producer", CODECS, "compression.type"),
+    NUMBER("compression.zstd.level", INT, HONOURED, "3", -131072, 22, "compression.zstd.level"),
+    WORDS("coreflume.ack", STRING, HONOURED, "durable", "durable,memory", NULL),
     NUMBER("delete.retention.ms", LONG, PENDING, "86400000", 0, INT64_MAX, "log.cleaner.delete.retention.ms"),
     NUMBER("file.delete.delay.ms", LONG, POINTLESS, "60000", 0, INT64_MAX, "log.segment.delete.delay.ms"),
-    NUMBER("flush.messages", LONG, POINTLESS, LONG_MAX_TEXT, 1, INT64_MAX, "log.flush.interval.messages"),
-    NUMBER("flush.ms", LONG, POINTLESS, LONG_MAX_TEXT, 0, INT64_MAX, "log.flush.interval.ms"),
+    NUMBER("flush.messages", LONG, HONOURED, LONG_MAX_TEXT, 1, INT64_MAX, "log.flush.interval.messages"),
+    NUMBER("flush.ms", LONG, HONOURED, LONG_MAX_TEXT, 0, INT64_MAX, "log.flush.interval.ms"),
     WORDS("follower.replication.throttled.replicas", LIST, PENDING, "", NULL, NULL),
     NUMBER("index.interval.bytes", INT, PENDING, "4096", 0, INT32_MAX, "log.index.interval.bytes"),
     WORDS("leader.replication.throttled.replicas", LIST, PENDING, "", NULL, NULL),
@@ -490,6 +493,33 @@ enum err topic_config_check_set(const struct topic_config_set *set, char why[TOP
     return ERR_OK;
 }
 
+/* compression.type and the level that belongs to it. */
+static void derive_codec(const struct topic_config_set *set, struct topic_settings *settings)
+{
+    static const struct {
+        const char *word;
+        enum batch_codec codec;
+        const char *level;
+    } codecs[] = {
+        {"uncompressed", CODEC_NONE, NULL},
+        {"gzip", CODEC_GZIP, "compression.gzip.level"},
+        {"snappy", CODEC_SNAPPY, NULL},
+        {"lz4", CODEC_LZ4, "compression.lz4.level"},
+        {"zstd", CODEC_ZSTD, "compression.zstd.level"},
+    };
+    const struct slice word = trim(slice_of_string(effective_text(set, "compression.type")));
+    settings->codec = TOPIC_CODEC_PRODUCER;
+    settings->codec_level = 0;
+    for (size_t i = 0; i < sizeof(codecs) / sizeof(codecs[0]); i++) {
+        if (slice_equal_string(word, codecs[i].word)) {
+            settings->codec = (int8_t)codecs[i].codec;
+            if (codecs[i].level != NULL) {
+                settings->codec_level = (int32_t)effective_integer(set, codecs[i].level);
+            }
+        }
+    }
+}
+
 void topic_settings_derive(const struct topic_config_set *set, struct topic_settings *ret_settings)
 {
     int64_t message_size_max = effective_integer(set, "max.message.bytes");
@@ -505,5 +535,9 @@ void topic_settings_derive(const struct topic_config_set *set, struct topic_sett
         .timestamp_after_ms_max = effective_integer(set, "message.timestamp.after.max.ms"),
         .replicas_min = (uint32_t)effective_integer(set, "min.insync.replicas"),
         .segment_size_max = (uint64_t)effective_integer(set, "segment.bytes"),
+        .is_ack_memory = list_contains(effective_text(set, "coreflume.ack"), "memory"),
+        .unflushed_records_max = effective_integer(set, "flush.messages"),
+        .unflushed_ms_max = effective_integer(set, "flush.ms"),
     };
+    derive_codec(set, ret_settings);
 }

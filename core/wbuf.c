@@ -58,6 +58,18 @@ static enum err grow(struct wbuf *w, size_t size_needed)
     return ERR_OK;
 }
 
+void wbuf_shrink(struct wbuf *w)
+{
+    if (w->is_fixed || w->size == 0 || w->size == w->capacity) {
+        return;
+    }
+    uint8_t *data = realloc(w->data, w->size);
+    if (data != NULL) { /* Else it stays as it is. */
+        w->data = data;
+        w->capacity = w->size;
+    }
+}
+
 uint8_t *wbuf_extend(struct wbuf *w, size_t size)
 {
     if (w->failure != ERR_OK) {

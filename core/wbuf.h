@@ -62,6 +62,9 @@ void wbuf_bytes(struct wbuf *w, const void *data, size_t size);
  * they do not fit. To give back the last n of them: w->size -= n. */
 uint8_t *wbuf_extend(struct wbuf *w, size_t size);
 
+/* Gives back the memory that is not used, for a writer that is kept for long. */
+void wbuf_shrink(struct wbuf *w);
+
 /* Reserves size zero bytes to be patched later and returns their position. */
 size_t wbuf_reserve(struct wbuf *w, size_t size);
 void wbuf_patch_i32(struct wbuf *w, size_t pos, int32_t v);

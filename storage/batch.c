@@ -138,11 +138,6 @@ int32_t batch_last_sequence(int32_t base_sequence, int32_t last_offset_delta)
     return (int32_t)(((uint32_t)base_sequence + (uint32_t)last_offset_delta) & INT32_MAX);
 }
 
-static struct slice records_part(struct slice batch)
-{
-    return slice_of(batch.data + BATCH_HEADER_SIZE, batch.size - BATCH_HEADER_SIZE);
-}
-
 enum err
 batch_records(struct slice batch, size_t size_max, struct wbuf *w, struct slice *ret_records)
 {
@@ -152,7 +147,7 @@ batch_records(struct slice batch, size_t size_max, struct wbuf *w, struct slice 
         return e == ERR_EOF ? ERR_CORRUPT : e;
     }
     batch.size = batch_size(&h);
-    struct slice records = records_part(batch);
+    struct slice records = batch_records_part(batch);
     /* A batch that compaction emptied has no stream to decompress. */
     if (batch_codec(&h) == CODEC_NONE || (records.size == 0 && h.records_count == 0)) {
         if (records.size > size_max) {
@@ -453,12 +448,10 @@ static struct timestamp_range range_of(const struct batch_rules *rules)
     };
 }
 
-/* The walk over all records. On success *ret_timestamp_max is the highest timestamp. */
-static enum err check_records(const struct batch_header *h,
-                              struct slice records,
-                              const struct batch_rules *rules,
-                              int64_t *ret_timestamp_max,
-                              struct batch_fault *f)
+enum err batch_check_records(struct batch_header *h,
+                             struct slice records,
+                             const struct batch_rules *rules,
+                             struct batch_fault *f)
 {
     const uint8_t *p = records.data;
     const uint8_t *end = p + records.size;
@@ -495,41 +488,46 @@ static enum err check_records(const struct batch_header *h,
     if (p != end) {
         return fault(f, ERR_RECORD_INVALID, "bytes follow the declared number of records", -1);
     }
-    *ret_timestamp_max = timestamp_max;
+    h->max_timestamp = timestamp_max;
     return ERR_OK;
 }
 
-/* Records of an uncompressed batch, or of one whose topic looks inside: into *ret_timestamp_max. */
+enum err batch_judge_decompression(enum err e, struct batch_fault *f)
+{
+    if (e == ERR_TOO_LARGE) {
+        return fault(f, e, "the compressed records grow beyond what is accepted", -1);
+    }
+    if (e == ERR_CORRUPT) {
+        /* The CRC matched, so this is what the client made: sending it again cannot help. */
+        return fault(f, ERR_RECORD_INVALID, "the compressed records cannot be decompressed", -1);
+    }
+    return fault(f, e, "no memory to decompress the records", -1);
+}
+
+/* Records of an uncompressed batch, or of one whose topic looks inside. */
 static enum err check_content(struct slice batch,
-                              const struct batch_header *h,
+                              struct batch_header *h,
                               const struct batch_rules *rules,
-                              int64_t *ret_timestamp_max,
                               struct batch_fault *f)
 {
+    struct slice records = batch_records_part(batch);
+    if (batch_codec(h) == CODEC_NONE) {
+        return batch_check_records(h, records, rules, f);
+    }
     struct wbuf w;
     size_t size_max = batch_records_size_max(rules->size_max);
     wbuf_init(&w, size_max);
-    struct slice records = records_part(batch);
-    enum err e = ERR_OK;
-    if (batch_codec(h) != CODEC_NONE) {
-        e = codec_decompress(batch_codec(h), records, size_max, &w);
-        records = wbuf_slice(&w);
-    }
+    enum err e = codec_decompress(batch_codec(h), records, size_max, &w);
     if (e == ERR_OK) {
-        e = check_records(h, records, rules, ret_timestamp_max, f);
-    } else if (e == ERR_TOO_LARGE) {
-        e = fault(f, e, "the compressed records grow beyond what is accepted", -1);
-    } else if (e == ERR_CORRUPT) {
-        /* The CRC matched, so this is what the client made: sending it again cannot help. */
-        e = fault(f, ERR_RECORD_INVALID, "the compressed records cannot be decompressed", -1);
+        e = batch_check_records(h, wbuf_slice(&w), rules, f);
     } else {
-        e = fault(f, e, "no memory to decompress the records", -1);
+        e = batch_judge_decompression(e, f);
     }
     wbuf_done(&w);
     return e;
 }
 
-static bool must_look_inside(const struct batch_header *h, const struct batch_rules *rules)
+bool batch_must_look_inside(const struct batch_header *h, const struct batch_rules *rules)
 {
     if (batch_codec(h) == CODEC_NONE || rules->is_compacted) {
         return true;
@@ -538,10 +536,10 @@ static bool must_look_inside(const struct batch_header *h, const struct batch_ru
                                           rules->timestamp_after_ms_max != INT64_MAX);
 }
 
-enum err batch_check_produced(struct slice bytes,
-                              const struct batch_rules *rules,
-                              struct batch_header *ret_header,
-                              struct batch_fault *ret_fault)
+enum err batch_check_head(struct slice bytes,
+                          const struct batch_rules *rules,
+                          struct batch_header *ret_header,
+                          struct batch_fault *ret_fault)
 {
     struct batch_fault *f = ret_fault;
     if (bytes.size == 0) {
@@ -569,19 +567,37 @@ enum err batch_check_produced(struct slice bytes,
     if (e != ERR_OK) {
         return e;
     }
-    if (must_look_inside(&h, rules)) {
-        e = check_content(bytes, &h, rules, &h.max_timestamp, f);
-    } else if (rules->is_log_append_time && (h.attributes & BATCH_LOG_APPEND_TIME) != 0) {
-        e = fault(f, ERR_TIMESTAMP_INVALID, "clients may not set LogAppendTime", -1);
+    if (!batch_must_look_inside(&h, rules) && rules->is_log_append_time &&
+        (h.attributes & BATCH_LOG_APPEND_TIME) != 0) {
+        return fault(f, ERR_TIMESTAMP_INVALID, "clients may not set LogAppendTime", -1);
+    }
+    *ret_header = h;
+    return ERR_OK;
+}
+
+void batch_set_by_leader(struct batch_header *h, const struct batch_rules *rules)
+{
+    h->attributes = (int16_t)(h->attributes & ~BATCH_LOG_APPEND_TIME);
+    if (rules->is_log_append_time) {
+        h->attributes |= BATCH_LOG_APPEND_TIME;
+        h->max_timestamp = rules->wall_ms;
+    }
+}
+
+enum err batch_check_produced(struct slice bytes,
+                              const struct batch_rules *rules,
+                              struct batch_header *ret_header,
+                              struct batch_fault *ret_fault)
+{
+    struct batch_header h;
+    enum err e = batch_check_head(bytes, rules, &h, ret_fault);
+    if (e == ERR_OK && batch_must_look_inside(&h, rules)) {
+        e = check_content(bytes, &h, rules, ret_fault);
     }
     if (e != ERR_OK) {
         return e;
     }
-    h.attributes = (int16_t)(h.attributes & ~BATCH_LOG_APPEND_TIME);
-    if (rules->is_log_append_time) {
-        h.attributes |= BATCH_LOG_APPEND_TIME;
-        h.max_timestamp = rules->wall_ms;
-    }
+    batch_set_by_leader(&h, rules);
     *ret_header = h;
     return ERR_OK;
 }

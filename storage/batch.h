@@ -70,6 +70,12 @@ static inline size_t batch_size(const struct batch_header *h)
     return (size_t)h->batch_length + BATCH_LENGTH_OVERHEAD;
 }
 
+/* What follows the header of batch, which holds one whole batch. */
+static inline struct slice batch_records_part(struct slice batch)
+{
+    return slice_of(batch.data + BATCH_HEADER_SIZE, batch.size - BATCH_HEADER_SIZE);
+}
+
 /* True if the CRC over attributes..end matches. batch holds exactly one batch. */
 bool batch_crc_matches(struct slice batch);
 
@@ -104,6 +110,26 @@ enum err batch_check_produced(struct slice bytes,
                               const struct batch_rules *rules,
                               struct batch_header *ret_header,
                               struct batch_fault *ret_fault);
+
+/* The same in parts, for who has the records decompressed by himself, in steps:
+ *
+ *   batch_check_head -> batch_check_records, if they must be looked at -> batch_set_by_leader
+ *
+ * Errors as above. */
+enum err batch_check_head(struct slice bytes,
+                          const struct batch_rules *rules,
+                          struct batch_header *ret_header,
+                          struct batch_fault *ret_fault);
+bool batch_must_look_inside(const struct batch_header *h, const struct batch_rules *rules);
+/* records: uncompressed. Sets h's max timestamp to what they say. */
+enum err batch_check_records(struct batch_header *h,
+                             struct slice records,
+                             const struct batch_rules *rules,
+                             struct batch_fault *ret_fault);
+/* What a decompression that failed with e means for the client. */
+enum err batch_judge_decompression(enum err e, struct batch_fault *ret_fault);
+/* Timestamp type and, with LogAppendTime, the max timestamp. */
+void batch_set_by_leader(struct batch_header *h, const struct batch_rules *rules);
 
 /* How far compressed records are followed before the batch is refused: bounds memory and time
  * against batches made to explode, far above what honest ones of that size hold. */

@@ -13,6 +13,8 @@
 
 enum {
     NAME_REST_US = 500 * 1000,
+    TOPIC_CONFIGS_MAX = 3,
+    NUMBER_SIZE = 16,
 };
 
 static bool is_retriable(const struct broker_run *run, int16_t code)
@@ -33,8 +35,20 @@ static bool may_reuse_name(const struct broker_run *run)
     return run->sim->clock.now_us - run->uncertain_us > NAME_REST_US;
 }
 
+static void draw_settings(struct sim *sim, struct sim_topic *t)
+{
+    t->rules = (struct history_rules){.codec = -1};
+    if (rand_one_in(&sim->rand, 4)) {
+        t->rules.codec = (int8_t)rand_below(&sim->rand, CODEC_COUNT);
+    }
+    t->rules.is_ack_memory = rand_one_in(&sim->rand, 4);
+    t->unflushed_records_max =
+        rand_one_in(&sim->rand, 3) ? (uint32_t)sim_log_between(sim, 1, 1000) : 0;
+}
+
 static void begin_life(struct broker_run *run, struct sim_topic *t)
 {
+    draw_settings(run->sim, t);
     t->life++;
     if (may_reuse_name(run)) {
         sim_mark(run->sim, "sim_topic_name_reused");
@@ -46,7 +60,7 @@ static void begin_life(struct broker_run *run, struct sim_topic *t)
     for (int32_t i = 0; i < t->partitions_count; i++) {
         char name[64];
         (void)snprintf(name, sizeof(name), "%s-%d life %u", t->name, i, t->life);
-        history_init(&t->histories[i], run->sim, name);
+        history_init(&t->histories[i], run->sim, name, &t->rules);
     }
 }
 
@@ -226,8 +240,41 @@ static void send_call(struct admin *a,
     kafka_client_send(&a->client, &a->call, w, true);
 }
 
+static void add_config(struct create_topics_request_topic *topic,
+                       struct create_topics_request_config *configs,
+                       const char *name,
+                       const char *value)
+{
+    struct create_topics_request_config *c = &configs[topic->configs_count++];
+    create_topics_request_config_init(c);
+    c->name = slice_of_string(name);
+    c->value = slice_of_string(value);
+    topic->configs = configs;
+}
+
+/* text: memory for a number. */
+static void add_configs(const struct sim_topic *t,
+                        struct create_topics_request_topic *topic,
+                        struct create_topics_request_config configs[TOPIC_CONFIGS_MAX],
+                        char text[NUMBER_SIZE])
+{
+    static const char *const words[CODEC_COUNT] = {"uncompressed", "gzip", "snappy", "lz4", "zstd"};
+    if (t->rules.codec != -1) {
+        add_config(topic, configs, "compression.type", words[t->rules.codec]);
+    }
+    if (t->rules.is_ack_memory) {
+        add_config(topic, configs, "coreflume.ack", "memory");
+    }
+    if (t->unflushed_records_max != 0) {
+        (void)snprintf(text, NUMBER_SIZE, "%u", t->unflushed_records_max);
+        add_config(topic, configs, "flush.messages", text);
+    }
+}
+
 static void send_create(struct admin *a)
 {
+    struct create_topics_request_config configs[TOPIC_CONFIGS_MAX];
+    char text[NUMBER_SIZE];
     struct create_topics_request_topic topic;
     struct create_topics_request request;
     create_topics_request_init(&request);
@@ -235,6 +282,7 @@ static void send_create(struct admin *a)
     topic.name = slice_of_string(a->topic->name);
     topic.num_partitions = a->topic->partitions_count;
     topic.replication_factor = 1;
+    add_configs(a->topic, &topic, configs, text);
     request.topics = &topic;
     request.topics_count = 1;
     struct wbuf w;

@@ -191,6 +191,17 @@ static void drain(struct broker_run *run)
     }
 }
 
+/* What was acknowledged from memory may be gone. */
+static void forget_memory(struct broker_run *run)
+{
+    for (uint32_t i = 0; i < run->topics_count; i++) {
+        struct sim_topic *t = &run->topics[i];
+        for (int32_t j = 0; j < t->partitions_count; j++) {
+            history_crashed(&t->histories[j]);
+        }
+    }
+}
+
 static bool stop(struct broker_run *run)
 {
     run->is_stopped = false;
@@ -201,6 +212,9 @@ static bool stop(struct broker_run *run)
         return false;
     }
     run->is_started = false;
+    if (run_has_faults(run)) {
+        forget_memory(run); /* A stop does not wait for a full disk. */
+    }
     /* As shard_run does: what nobody waits for is let to its end. */
     while (machine_in_flight_count(&run->life.machine) > 0) {
         if (!run_steps(run, 1)) {
@@ -263,6 +277,7 @@ static bool live(struct life *l)
 static void crashed(struct life *l)
 {
     struct broker_run *run = container_of(l, struct broker_run, life);
+    forget_memory(run);
     run->is_started = false;
     net_sim_crash(&run->net);
 }

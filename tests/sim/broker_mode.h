@@ -46,6 +46,8 @@ struct sim_topic {
     enum topic_state state;
     struct uuid id;
     int32_t partitions_count;
+    struct history_rules rules;
+    uint32_t unflushed_records_max; /* flush.messages; 0 = not set */
     struct history histories[TOPIC_PARTITIONS_MAX];
 };
 

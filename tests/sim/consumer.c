@@ -11,6 +11,7 @@
 #include "tests/sim/broker_mode.h"
 
 enum {
+    FETCH_VERSION_ZSTD = 10,
     ITEMS_MAX = TOPICS_MAX * TOPIC_PARTITIONS_MAX,
     TIMESTAMP_LATEST = -1,
     TIMESTAMP_EARLIEST = -2,
@@ -137,6 +138,18 @@ static void on_fetched(struct kafka_call *call, struct rbuf *body, struct arena 
     free(rc);
 }
 
+/* Older versions are told that they cannot read that. */
+static bool wants_zstd(const struct read_call *rc)
+{
+    for (uint32_t i = 0; i < rc->items_count; i++) {
+        const struct sim_topic *t = &rc->consumer->actor.run->topics[rc->items[i].topic];
+        if (t->rules.codec == CODEC_ZSTD) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void send_fetch(struct read_call *rc)
 {
     struct consumer *c = rc->consumer;
@@ -164,10 +177,11 @@ static void send_fetch(struct read_call *rc)
         partitions[i].partition_max_bytes = (int32_t)sim_log_between(sim, 1, 1 << 20);
     }
     request.topics_count = rc->items_count;
-    rc->call = (struct kafka_call){
-        .api_key = FETCH_API.key,
-        .version = (int16_t)sim_between(sim, FETCH_VERSION_MIN, FETCH_VERSION_MAX),
-        .on_answer = on_fetched};
+    const uint64_t version_min = wants_zstd(rc) ? FETCH_VERSION_ZSTD : FETCH_VERSION_MIN;
+    rc->call =
+        (struct kafka_call){.api_key = FETCH_API.key,
+                            .version = (int16_t)sim_between(sim, version_min, FETCH_VERSION_MAX),
+                            .on_answer = on_fetched};
     struct wbuf w;
     kafka_client_begin(&c->client, &rc->call, &w);
     enum err e = fetch_request_encode(&w, rc->call.version, &request);

@@ -8,6 +8,10 @@
 #include "core/assert.h"
 #include "storage/batch.h"
 
+enum {
+    RECORDS_SIZE_MAX = 16 << 20,
+};
+
 static void *grow(void *array, size_t *capacity, size_t element_size)
 {
     *capacity = *capacity == 0 ? 64 : *capacity * 2;
@@ -16,9 +20,12 @@ static void *grow(void *array, size_t *capacity, size_t element_size)
     return bigger;
 }
 
-void history_init(struct history *h, struct sim *sim, const char *name)
+void history_init(struct history *h,
+                  struct sim *sim,
+                  const char *name,
+                  const struct history_rules *rules)
 {
-    *h = (struct history){.sim = sim};
+    *h = (struct history){.sim = sim, .rules = *rules};
     (void)snprintf(h->name, sizeof(h->name), "%s", name);
 }
 
@@ -31,10 +38,30 @@ void history_done(struct history *h)
     *h = (struct history){0};
 }
 
-/* Base offset, length, epoch, magic and CRC belong to the broker or follow from the rest. */
-static uint64_t hash_of(struct slice bytes)
+/* The codec, and the records in it, are the broker's. */
+static uint64_t hash_of_recoded(const struct history *h, struct slice bytes)
 {
-    assert(bytes.size > BATCH_HEAD_SIZE);
+    struct wbuf w;
+    struct slice records;
+    uint8_t head[BATCH_HEADER_SIZE];
+    memcpy(head, bytes.data, sizeof(head));
+    head[BATCH_HEAD_SIZE + 1] &= (uint8_t)~BATCH_CODEC_MASK;
+    wbuf_init(&w, RECORDS_SIZE_MAX);
+    enum err e = batch_records(bytes, RECORDS_SIZE_MAX, &w, &records);
+    sim_check(h->sim, e == ERR_OK, "%s: records that cannot be read: %s", h->name, err_name(e));
+    uint64_t hash = hash_bytes(7, head + BATCH_HEAD_SIZE, BATCH_HEADER_SIZE - BATCH_HEAD_SIZE);
+    hash = hash_bytes(hash, records.data, records.size);
+    wbuf_done(&w);
+    return hash;
+}
+
+/* Base offset, length, epoch, magic and CRC belong to the broker or follow from the rest. */
+static uint64_t hash_of(const struct history *h, struct slice bytes)
+{
+    assert(bytes.size >= BATCH_HEADER_SIZE);
+    if (h->rules.codec != -1) {
+        return hash_of_recoded(h, bytes);
+    }
     return hash_bytes(7, bytes.data + BATCH_HEAD_SIZE, bytes.size - BATCH_HEAD_SIZE);
 }
 
@@ -86,7 +113,7 @@ history_add(struct history *h, struct slice bytes, int32_t records_count, bool i
         table_grow(h);
     }
     uint32_t batch = h->batches_count++;
-    h->batches[batch] = (struct sent_batch){.hash = hash_of(bytes),
+    h->batches[batch] = (struct sent_batch){.hash = hash_of(h, bytes),
                                             .records_count = records_count,
                                             .is_idempotent = is_idempotent,
                                             .acked_offset = -1,
@@ -204,7 +231,13 @@ static int64_t read_one(struct history *h, int64_t offset, struct slice bytes, b
               "%s: a batch with a wrong checksum: base_offset=%" PRId64,
               h->name,
               header.base_offset);
-    struct sent_batch *b = find(h, hash_of(bytes));
+    sim_check(sim,
+              h->rules.codec == -1 || batch_codec(&header) == (enum batch_codec)h->rules.codec,
+              "%s: a batch in another codec: base_offset=%" PRId64 " attributes=%d",
+              h->name,
+              header.base_offset,
+              header.attributes);
+    struct sent_batch *b = find(h, hash_of(h, bytes));
     sim_check(sim,
               b != NULL,
               "%s: a batch that nobody sent: base_offset=%" PRId64 " size=%zu",
@@ -262,6 +295,20 @@ void history_high_watermark(struct history *h, int64_t known, int64_t told)
     if (told > h->high_watermark) {
         h->high_watermark = told;
     }
+}
+
+void history_crashed(struct history *h)
+{
+    if (!h->rules.is_ack_memory) {
+        return;
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < h->acked_count; i++) {
+        if (h->acked[i].base_offset < h->seen_end) {
+            h->acked[kept++] = h->acked[i];
+        }
+    }
+    h->acked_count = kept;
 }
 
 void history_finish(struct history *h)

@@ -7,6 +7,9 @@
  *   what was read once is read again the same
  *   the high watermark never falls
  *   nothing is read that nobody sent
+ *   it stands there in the codec of the topic
+ *
+ * With coreflume.ack=memory the first holds until a crash only, the others do not change.
  */
 #pragma once
 
@@ -40,8 +43,15 @@ struct seen_batch {
     uint32_t batch;
 };
 
+/* What the topic's configuration makes of the promises. */
+struct history_rules {
+    int8_t codec;       /* compression.type: enum batch_codec, -1 = as sent. */
+    bool is_ack_memory; /* coreflume.ack=memory */
+};
+
 struct history {
     struct sim *sim;
+    struct history_rules rules;
     char name[64];
     struct sent_batch *batches;
     uint32_t batches_count;
@@ -58,7 +68,10 @@ struct history {
     int64_t high_watermark; /* Highest ever told. */
 };
 
-void history_init(struct history *h, struct sim *sim, const char *name);
+void history_init(struct history *h,
+                  struct sim *sim,
+                  const char *name,
+                  const struct history_rules *rules);
 void history_done(struct history *h);
 
 /* A batch is about to be sent for the first time; its number. */
@@ -67,6 +80,10 @@ history_add(struct history *h, struct slice bytes, int32_t records_count, bool i
 /* It is sent, for the first or another time. */
 void history_sent(struct history *h, uint32_t batch);
 void history_acked(struct history *h, uint32_t batch, int64_t base_offset);
+
+/* The broker is gone without a word. What ack=memory acknowledged may be gone too, but for what was
+ * read. */
+void history_crashed(struct history *h);
 
 /* A fetch at offset gave these bytes (whole batches, or a cut one at the end). Returns the offset
  * behind the last whole batch. */

@@ -77,6 +77,9 @@ static void lane_choose(struct producer *p, struct lane *l)
     if (t->state != TOPIC_LIVE || uuid_is_zero(&t->id)) {
         return;
     }
+    if (t->rules.is_ack_memory && p->is_idempotent) {
+        return; /* A batch that a crash took would leave a gap in the sequence for good. */
+    }
     int32_t partition = (int32_t)rand_below(&sim->rand, (uint64_t)t->partitions_count);
     if (is_taken(p, t, partition)) {
         return;

@@ -285,6 +285,31 @@ enum err sim_node_create_topic(struct sim_node *n,
     return e;
 }
 
+enum err sim_node_create_topic_with(struct sim_node *n,
+                                    const char *name,
+                                    int32_t partitions_count,
+                                    const struct config_pair *configs,
+                                    uint32_t configs_count,
+                                    struct uuid *ret_id)
+{
+    struct controller_request r = {
+        .kind = CONTROLLER_CREATE_TOPIC,
+        .in.create_topic =
+            {
+                .name = slice_of_string(name),
+                .partitions_count = partitions_count,
+                .replication_factor = 1,
+                .configs = configs,
+                .configs_count = configs_count,
+            },
+    };
+    enum err e = run_request(n, 0, &r);
+    if (e == ERR_OK) {
+        *ret_id = r.out.create_topic.id;
+    }
+    return e;
+}
+
 enum err sim_node_delete_topic(struct sim_node *n, uint16_t shard_id, const char *name)
 {
     struct controller_request r = {

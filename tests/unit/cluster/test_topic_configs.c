@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cluster/topic_configs.h"
+#include "storage/batch.h"
 
 struct row {
     const char *name;
@@ -38,6 +39,11 @@ static const struct row rows[] = {
     {"compression.gzip.level", "10", "no more than 9"},
     {"compression.lz4.level", "18", "no more than 17"},
     {"compression.zstd.level", "-131072", NULL},
+    {"coreflume.ack", "memory", NULL},
+    {"coreflume.ack", "none", "String must be one of: durable,memory"},
+    {"coreflume.akc", "memory", "did you mean coreflume.ack?"},
+    {"flush.messages", "0", "Value must be at least 1"},
+    {"flush.ms", "-1", "Value must be at least 0"},
     {"message.timestamp.type", "LogAppendTime", NULL},
     {"message.timestamp.type", "logappendtime", "String must be one of"},
     {"min.cleanable.dirty.ratio", "0.5", NULL},
@@ -153,6 +159,10 @@ Test(topic_configs, settings_follow_the_values_in_effect)
     cr_assert(eq(i64, settings.timestamp_after_ms_max, 3600000));
     cr_assert(eq(u32, settings.replicas_min, 1));
     cr_assert(eq(u64, settings.segment_size_max, 1 << 30));
+    cr_assert(eq(i8, settings.codec, TOPIC_CODEC_PRODUCER));
+    cr_assert(not(settings.is_ack_memory));
+    cr_assert(eq(i64, settings.unflushed_records_max, INT64_MAX));
+    cr_assert(eq(i64, settings.unflushed_ms_max, INT64_MAX));
 
     struct topic_config_entry own[] = {
         {"cleanup.policy", "delete, compact"},
@@ -163,4 +173,47 @@ Test(topic_configs, settings_follow_the_values_in_effect)
     cr_assert(settings.is_compacted);
     cr_assert(settings.is_log_append_time);
     cr_assert(eq(u32, settings.message_size_max, 100));
+}
+
+Test(topic_configs, codec_and_level_go_together)
+{
+    static const struct {
+        const char *word;
+        int8_t codec;
+        int32_t level; /* Own one, set below; 0 where the codec has none. */
+    } codec_rows[] = {
+        {"producer", TOPIC_CODEC_PRODUCER, 0},
+        {"uncompressed", CODEC_NONE, 0},
+        {"gzip", CODEC_GZIP, 4},
+        {"snappy", CODEC_SNAPPY, 0},
+        {"lz4", CODEC_LZ4, 5},
+        {"zstd", CODEC_ZSTD, -6},
+    };
+    for (size_t i = 0; i < sizeof(codec_rows) / sizeof(codec_rows[0]); i++) {
+        struct topic_config_entry own[] = {
+            {"compression.gzip.level", "4"},
+            {"compression.lz4.level", "5"},
+            {"compression.zstd.level", "-6"},
+            {"compression.type", (char *)codec_rows[i].word},
+        };
+        struct topic_settings settings;
+        topic_settings_derive(&(struct topic_config_set){.own = own, .own_count = 4}, &settings);
+        cr_assert(eq(i8, settings.codec, codec_rows[i].codec), "%s", codec_rows[i].word);
+        cr_assert(eq(i32, settings.codec_level, codec_rows[i].level), "%s", codec_rows[i].word);
+    }
+}
+
+Test(topic_configs, a_relaxed_topic_is_so_by_its_own_name_only)
+{
+    cr_assert(topic_config_by_name(slice_of_string("coreflume.ack"))->broker_name == NULL);
+    struct topic_config_entry own[] = {
+        {"coreflume.ack", "memory"},
+        {"flush.messages", "3"},
+        {"flush.ms", "5"},
+    };
+    struct topic_settings settings;
+    topic_settings_derive(&(struct topic_config_set){.own = own, .own_count = 3}, &settings);
+    cr_assert(settings.is_ack_memory);
+    cr_assert(eq(i64, settings.unflushed_records_max, 3));
+    cr_assert(eq(i64, settings.unflushed_ms_max, 5));
 }

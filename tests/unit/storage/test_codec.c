@@ -243,3 +243,100 @@ Test(codec, every_cut_and_every_flipped_bit_is_survived)
     }
     free(text);
 }
+
+/* One codec in steps of step_size plain bytes; what was made is appended to w. */
+static void run_in_steps(struct codec_job job, size_t step_size, size_t *ret_steps)
+{
+    struct codec_run *run;
+    cr_assert(eq(int, codec_run_new(&job, &run), ERR_OK));
+    bool is_done = false;
+    for (*ret_steps = 0; !is_done; (*ret_steps)++) {
+        cr_assert(eq(int, codec_run_step(run, step_size, &is_done), ERR_OK));
+    }
+    codec_run_free(run);
+}
+
+Test(codec, steps_of_any_size_give_the_same)
+{
+    static const size_t sizes[] = {0, 1, 65536, 65537, 300000};
+    static const size_t step_sizes[] = {1000, 4096, 65536, 100000, SIZE_MAX};
+    for (int i = 0; i < CODEC_COUNT * 25; i++) {
+        const enum batch_codec codec = (enum batch_codec)(i / 25);
+        const size_t size = sizes[i / 5 % 5];
+        const size_t step_size = step_sizes[i % 5];
+        uint8_t *text = make_text(size);
+        struct wbuf packed;
+        struct wbuf plain;
+        wbuf_init(&packed, SIZE_MAX_TEST);
+        wbuf_init(&plain, SIZE_MAX_TEST);
+        const struct codec_job write = {
+            codec, true, CODEC_LEVEL_DEFAULT, slice_of(text, size), SIZE_MAX, &packed};
+        size_t steps_count;
+        run_in_steps(write, step_size, &steps_count);
+        cr_assert(codec == CODEC_SNAPPY || steps_count >= size / step_size, "codec=%d", codec);
+        if (codec == CODEC_LZ4 || codec == CODEC_ZSTD) {
+            cr_assert(lt(sz, packed.size, size * 9 / 10 + 100), "steps cost no compression");
+        }
+        const struct codec_job read = {codec, false, 0, wbuf_slice(&packed), SIZE_MAX_TEST, &plain};
+        run_in_steps(read, step_size, &steps_count);
+        cr_assert(slice_equal(wbuf_slice(&plain), slice_of(text, size)),
+                  "codec=%d size=%zu step=%zu",
+                  codec,
+                  size,
+                  step_size);
+        cr_assert(codec == CODEC_SNAPPY || size < 100000 || step_size > size / 4 || steps_count > 3,
+                  "codec=%d size=%zu step=%zu: %zu steps",
+                  codec,
+                  size,
+                  step_size,
+                  steps_count);
+        wbuf_done(&packed);
+        wbuf_done(&plain);
+        free(text);
+    }
+}
+
+Test(codec, levels_are_those_of_kafka)
+{
+    static const struct {
+        enum batch_codec codec;
+        int32_t level;
+    } rows[] = {
+        {CODEC_GZIP, -1},
+        {CODEC_GZIP, 1},
+        {CODEC_GZIP, 9},
+        {CODEC_LZ4, 1},
+        {CODEC_LZ4, 9},
+        {CODEC_LZ4, 17},
+        {CODEC_ZSTD, -131072},
+        {CODEC_ZSTD, 3},
+        {CODEC_ZSTD, 22},
+    };
+    uint8_t *text = make_text(200000);
+    size_t last_size = 0;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct wbuf packed;
+        wbuf_init(&packed, SIZE_MAX_TEST);
+        const struct codec_job write = {
+            rows[i].codec, true, rows[i].level, slice_of(text, 200000), SIZE_MAX, &packed};
+        size_t steps_count;
+        run_in_steps(write, SIZE_MAX, &steps_count);
+        struct wbuf plain;
+        cr_assert(eq(int, unpack(rows[i].codec, wbuf_slice(&packed), &plain), ERR_OK));
+        cr_assert(eq(sz, plain.size, 200000));
+        if (i > 0 && rows[i].codec == rows[i - 1].codec && rows[i - 1].level != -1) {
+            /* 9 of lz4 is the fast one. */
+            const bool is_fast_lz4 = rows[i].codec == CODEC_LZ4 && rows[i].level == 9;
+            cr_assert(is_fast_lz4 ? packed.size == last_size : packed.size < last_size,
+                      "codec=%d level=%d: %zu, before %zu",
+                      rows[i].codec,
+                      rows[i].level,
+                      packed.size,
+                      last_size);
+        }
+        last_size = packed.size;
+        wbuf_done(&packed);
+        wbuf_done(&plain);
+    }
+    free(text);
+}
