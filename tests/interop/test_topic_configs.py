@@ -35,7 +35,7 @@ def test_every_codec_becomes_every_other():
     with Node(fresh_dir("configs_codecs") / "data") as node, Connection(node.kafka) as c:
         for wanted, number in TYPES.items():
             # Every pair is a unit test (test_recode); here each codec is written and read by librdkafka.
-            for sent in ("none", list(CODECS)[(number + 1) % len(CODECS)]):
+            for sent in ("none", list(CODECS)[1 + number % 4]):
                 topic = f"{sent}-to-{wanted}"
                 equal(c.create_topic(topic, 1, {"compression.type": wanted}), NONE, "create")
                 kcat(node, "-P", "-t", topic, "-z", sent, "-X", "enable.idempotence=true", lines=LINES)

@@ -212,7 +212,7 @@ static bool stop(struct broker_run *run)
         return false;
     }
     run->is_started = false;
-    if (run_has_faults(run)) {
+    if (life_has_faults(&run->life)) {
         forget_memory(run); /* A stop does not wait for a full disk. */
     }
     /* As shard_run does: what nobody waits for is let to its end. */
