@@ -37,6 +37,9 @@ enum io_kind {
     IO_WRITE,     /* fd, buf or iov, size, pos */
     IO_FSYNC,     /* fd: data and all metadata of this file, its size and extents included */
     IO_FDATASYNC, /* fd: like fsync here; also flushes the device's cache (shared flush) */
+    IO_ALLOCATE,  /* fd, size, pos: the file grows to pos + size if it is smaller and gets room, which
+                     reads as zeros; ERR_UNSUPPORTED where the file system cannot. Not "written
+                     before": a write of zeros must follow, and is the cheaper for it */
     IO_OPEN,      /* path, open_flags -> fd */
     IO_CLOSE,     /* fd */
     IO_RENAME,    /* path -> new_path, replaces */
@@ -135,7 +138,8 @@ struct io_backend_ops {
     size_t (*reap)(struct io_backend *b, size_t budget);
     /* Sleeps until a completion, a wake or the deadline. Flushes first. */
     void (*wait)(struct io_backend *b, uint64_t deadline_us);
-    /* Ends the wait of other; both are backends of the same kind. Called by self's shard. */
+    /* Ends the wait of other; both are backends of the same kind. Called by self's shard, goes with
+     * its next flush or wait. */
     void (*wake)(struct io_backend *self, struct io_backend *other);
     void (*recv_buffer_return)(struct io_backend *b, void *buf);
     /* Optional (may be NULL): registers a memory area for fixed-buffer I/O, best effort. */

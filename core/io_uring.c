@@ -268,6 +268,9 @@ static void prepare(struct uring *u, struct io_uring_sqe *sqe, struct io_op *op)
     case IO_FDATASYNC:
         io_uring_prep_fsync(sqe, op->fd, IORING_FSYNC_DATASYNC);
         break;
+    case IO_ALLOCATE:
+        io_uring_prep_fallocate(sqe, op->fd, 0, (off_t)op->pos, (off_t)op->size);
+        break;
     case IO_OPEN:
         io_uring_prep_openat(sqe, AT_FDCWD, op->path, open_flags_of(op->open_flags), FILE_MODE);
         break;
@@ -424,12 +427,6 @@ static void uring_wake(struct io_backend *self, struct io_backend *other)
 {
     struct uring *u = uring_of(self);
     int ring_fd = uring_of(other)->ring.ring_fd;
-    struct io_uring_sqe *sqe = take_entry(u);
-    if (sqe != NULL) {
-        prepare_wake(sqe, ring_fd);
-        submit(u); /* The loop has submitted already in this turn, and may sleep next. */
-        return;
-    }
     for (uint32_t i = 0; i < u->wake_fds_count; i++) {
         if (u->wake_fds[i] == ring_fd) {
             return;
@@ -644,8 +641,10 @@ static int setup_ring(struct uring *u)
     if (r < 0) {
         return -r;
     }
-    unsigned workers[2] = {IO_WORKERS_MAX, 0};                   /* 0: leave unbounded ones. */
-    (void)io_uring_register_iowq_max_workers(&u->ring, workers); /* Only speed depends on it. */
+    /* Only speed depends on these two. */
+    unsigned workers[2] = {IO_WORKERS_MAX, 0}; /* 0: leave unbounded ones. */
+    (void)io_uring_register_iowq_max_workers(&u->ring, workers);
+    (void)io_uring_register_ring_fd(&u->ring);
     return 0;
 }
 

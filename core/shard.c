@@ -232,7 +232,7 @@ static void end_turn(struct shard *s)
              s->counters.stalls);
 }
 
-/* The body of the turn between begin and end. Nothing in here waits. */
+/* Nothing in here waits, and nothing goes to the kernel. */
 static size_t run_sources(struct shard *s)
 {
     size_t ran = 0;
@@ -249,18 +249,23 @@ static size_t run_sources(struct shard *s)
     ran += timers_run(&s->timers, s->now_us, TIMERS_BUDGET);
     mark(s);
 
-    ran += run_tasks(s, TASKS_BUDGET);
+    return ran + run_tasks(s, TASKS_BUDGET);
+}
 
+/* Wakes of other shards go with the same call to the kernel. */
+static void submit(struct shard *s)
+{
     s->running = "submit";
-    io_flush(&s->io);
     xmsg_flush(s);
-    return ran;
+    io_flush(&s->io);
+    s->is_submit_put_off = false;
 }
 
 bool shard_turn(struct shard *s)
 {
     begin_turn(s);
     size_t ran = run_sources(s);
+    submit(s);
     if (ran > 0) {
         end_turn(s);
     }
@@ -295,41 +300,74 @@ static void learn_gap(struct shard *s, uint64_t gap_us)
     s->gap_us_mean = (s->gap_us_mean * (GAP_WEIGHT - 1) + gap_us) / GAP_WEIGHT;
 }
 
-/* Sleeps until something arrives or the next deadline. */
+/* Submits and, unless something arrived meanwhile, sleeps until something does or the next
+ * deadline: one call to the kernel for both. */
 static void sleep_until_work(struct shard *s)
 {
+    xmsg_flush(s);
     if (shard_next_us(s) <= s->now_us || !xmsg_begin_sleep(s)) {
+        submit(s);
         return;
     }
     s->counters.sleeps++;
     s->running = "sleep";
     s->io.backend->ops->wait(s->io.backend, shard_next_us(s));
+    s->is_submit_put_off = false;
     xmsg_end_sleep(s);
+}
+
+/* What a completion began often goes on in a task of the next turn: one call to the kernel serves
+ * both. Never two turns in a row. */
+static bool put_off_submit(struct shard *s)
+{
+    if (s->is_submit_put_off || list_is_empty(&s->tasks)) {
+        return false;
+    }
+    s->is_submit_put_off = true;
+    return true;
+}
+
+/* Spinning pays only if the work usually comes before the spin ends. */
+static bool is_worth_spinning(const struct shard *s, uint64_t idle_since_us)
+{
+    uint64_t idle_us = idle_since_us == 0 ? 0 : s->now_us - idle_since_us;
+    return s->gap_us_mean < SPIN_US && idle_us < SPIN_US;
+}
+
+/* What nobody waits for, such as the removal of a file, is still let to its end. */
+static bool is_over(const struct shard *s)
+{
+    return s->has_loop_ended && s->io.in_flight_count == 0;
 }
 
 void shard_run(struct shard *s)
 {
     uint64_t idle_since_us = 0; /* 0: the last turn had work. */
-    /* What nobody waits for, such as the removal of a file, is still let to its end. */
-    while (!s->has_loop_ended || s->io.in_flight_count > 0) {
-        if (shard_turn(s)) {
-            if (idle_since_us != 0) {
-                learn_gap(s, s->now_us - idle_since_us);
-                idle_since_us = 0;
-            }
-            continue;
-        }
-        if (idle_since_us == 0) {
+    while (!is_over(s)) {
+        begin_turn(s);
+        bool has_run = run_sources(s) > 0;
+        if (!has_run && idle_since_us == 0) {
             idle_since_us = s->now_us;
+        } else if (has_run && idle_since_us != 0) {
+            learn_gap(s, s->now_us - idle_since_us);
+            idle_since_us = 0;
         }
-        /* Spinning pays only if the work usually comes before the spin ends. */
-        bool is_worth_spinning = s->gap_us_mean < SPIN_US && s->now_us - idle_since_us < SPIN_US;
-        if (is_worth_spinning) {
-            relax_cpu();
+
+        bool is_put_off = put_off_submit(s);
+        bool will_sleep = !is_put_off && !is_over(s) && !is_worth_spinning(s, idle_since_us);
+        if (!is_put_off && !will_sleep) {
+            submit(s);
+        }
+        if (has_run) {
+            end_turn(s);
         } else {
+            relax_cpu();
+        }
+        if (will_sleep) {
             sleep_until_work(s);
         }
     }
+    submit(s);
 }
 
 void shard_stop_loop(struct shard *s)

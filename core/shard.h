@@ -79,6 +79,7 @@ struct shard {
 
     /* Private to shard.c. */
     bool has_loop_ended;
+    bool is_submit_put_off;   /* The last turn left what it began for this one to submit. */
     uint64_t mark_us;         /* When the part of the turn that runs now began. */
     uint64_t turn_longest_us; /* Longest part of this turn, and what it was. */
     const char *turn_longest;

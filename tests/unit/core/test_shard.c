@@ -288,6 +288,48 @@ Test(shard, run_sleeps_between_timers_and_stops)
     rig_done(&r);
 }
 
+static void post_task(struct timer *t)
+{
+    struct actor *a = container_of(t, struct actor, timer);
+    act(a, 'd');
+    shard_post(&a->rig->shard, &a->task);
+}
+
+/* What a timer began and its task goes on with needs no call of its own, and neither does the way
+ * to sleep. A task that always comes again cannot put the call off for ever. */
+Test(shard, run_submits_with_the_sleep)
+{
+    struct rig r;
+    struct actor a;
+    struct actor end;
+    rig_init(&r);
+    r.fake.on_wait = sleep_on_sim_clock;
+    actor_init(&a, &r);
+    actor_init(&end, &r);
+    timer_init(&a.timer, post_task);
+    timer_init(&end.timer, stop_loop);
+    shard_timer_arm(&r.shard, &a.timer, 1000);
+    shard_timer_arm(&r.shard, &end.timer, 2000);
+    shard_run(&r.shard);
+    cr_assert(eq(str, r.trace, "sdtse"));
+    cr_assert(le(sz, r.fake.flushes_count, 2), "those of the last turn");
+
+    rig_done(&r);
+    rig_init(&r);
+    actor_init(&a, &r);
+    actor_init(&end, &r);
+    timer_init(&end.timer, stop_loop);
+    a.posts_again = true;
+    a.takes_us = 100;
+    shard_post(&r.shard, &a.task);
+    shard_timer_arm(&r.shard, &end.timer, 1000);
+    shard_run(&r.shard);
+    cr_assert(eq(str, r.trace, "ttttttttttet"));
+    cr_assert(ge(sz, r.fake.flushes_count, 5));
+    list_remove(&a.task.link);
+    rig_done(&r);
+}
+
 Test(shard, randomness_follows_from_the_seed_and_the_shard)
 {
     struct rig r;
