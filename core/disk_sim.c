@@ -274,6 +274,9 @@ struct disk_sim_op *disk_sim_start(struct disk_sim *d, const struct io_op *op)
     o->fd = op->fd;
     o->open_flags = op->open_flags;
     o->pos = op->pos + op->done_size;
+    if (op->kind == IO_ALLOCATE) {
+        o->size = op->size;
+    }
     for (uint32_t i = 0; i < op->rest_count; i++) {
         o->size += op->rest[i].iov_len;
     }
@@ -283,7 +286,7 @@ struct disk_sim_op *disk_sim_start(struct disk_sim *d, const struct io_op *op)
     list_push_back(&d->in_flight, &o->link);
     d->in_flight_count++;
     if (o->kind == IO_READ || o->kind == IO_WRITE || o->kind == IO_FSYNC ||
-        o->kind == IO_FDATASYNC) {
+        o->kind == IO_FDATASYNC || o->kind == IO_ALLOCATE) {
         o->error = start_on_file(o);
     } else if (o->kind == IO_FSYNC_DIR) {
         o->error = start_sync_dir(o);
@@ -340,6 +343,21 @@ static int64_t finish_write(struct disk_sim_op *o, uint64_t size_max)
               (unsigned long long)o->size);
     }
     return write_masked(o, o->size < size_max ? o->size : size_max, NULL);
+}
+
+/* Only the size counts here: room that was promised may still be missing when it is written, which
+ * real file systems allow themselves too. */
+static int64_t finish_allocate(struct disk_sim_op *o)
+{
+    if (o->node->kind != NODE_FILE || o->size == 0) {
+        return -EINVAL;
+    }
+    struct content *c = o->node->now;
+    content_reserve(c, o->pos, o->size);
+    if (o->pos + o->size > c->size) {
+        c->size = o->pos + o->size;
+    }
+    return 0;
 }
 
 static int64_t finish_sync(struct disk_sim_op *o)
@@ -471,6 +489,8 @@ static int64_t perform(struct disk_sim_op *o, uint64_t size_max)
     case IO_FDATASYNC:
     case IO_FSYNC_DIR:
         return finish_sync(o);
+    case IO_ALLOCATE:
+        return finish_allocate(o);
     case IO_OPEN:
         return finish_open(o);
     case IO_CLOSE:

@@ -40,6 +40,8 @@ enum err io_err_of(int64_t negative_errno)
         return ERR_NOT_FOUND;
     case EEXIST:
         return ERR_EXISTS;
+    case EOPNOTSUPP:
+        return ERR_UNSUPPORTED;
     case ECANCELED:
         return ERR_CANCELLED;
     case ECONNRESET:
@@ -65,6 +67,7 @@ static bool is_transfer(const struct io_op *op)
         return (op->flags & IO_FLAG_POOLED) == 0;
     case IO_FSYNC:
     case IO_FDATASYNC:
+    case IO_ALLOCATE:
     case IO_OPEN:
     case IO_CLOSE:
     case IO_RENAME:

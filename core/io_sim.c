@@ -54,6 +54,7 @@ static bool is_disk_op(enum io_kind kind)
     case IO_WRITE:
     case IO_FSYNC:
     case IO_FDATASYNC:
+    case IO_ALLOCATE:
     case IO_OPEN:
     case IO_CLOSE:
     case IO_RENAME:

@@ -89,6 +89,7 @@ struct log_segment {
     uint32_t holds_count;  /* Walks, fills and index tasks that use it. */
     uint64_t retired_next; /* Of a retired one: base.index of the segment behind it. */
     uint64_t filled_to;
+    uint64_t allocated_to; /* The file has room up to here, as far as is known: a hint. */
     uint64_t tail_pos; /* Where the next byte goes; a block boundary unless a page is open there. */
     uint64_t end_pos;  /* End of the last entry. */
     int64_t max_timestamp; /* -1 = none. */

@@ -1,7 +1,10 @@
 /* Zeros ahead of the tail (DESIGN 4.2), so that an append only overwrites blocks that were written
  * before and changes no metadata of the file.
  *
- *   WAIT_ZEROS ... -> WAIT_FSYNC -> WAIT_MANIFEST -> done
+ *   [WAIT_ALLOCATE ->] WAIT_ZEROS ... -> WAIT_FSYNC -> WAIT_MANIFEST -> done
+ *
+ * Room is allocated before it is zeroed: a write that makes the file longer keeps all others of the
+ * file waiting, appends too, and one that fills allocated room does not.
  *
  * What lies beyond filled_to of the durable manifest record is undefined after a crash: the next
  * fill starts there again. Steps grow while they are needed more often than once a second, and
@@ -18,6 +21,7 @@ enum {
 };
 
 enum fill_state {
+    FILL_WAIT_ALLOCATE,
     FILL_WAIT_ZEROS,
     FILL_WAIT_FSYNC,
     FILL_WAIT_MANIFEST,
@@ -28,6 +32,7 @@ struct log_fill {
     enum fill_state state;
     uint64_t zeroed_to;
     uint64_t end_pos;
+    uint64_t room_end_pos; /* Up to where room is being allocated. */
     struct io_op op;
     struct iovec iov[LOG_ZERO_IOV_MAX];
     struct store_wait wait;
@@ -62,6 +67,54 @@ static void submit_zeros(struct log_fill *fl)
     fl->zeroed_to +=
         log_shared_zero_op(fl->seg->log->env.shared, &fl->op, fl->iov, fl->zeroed_to, fl->end_pos);
     submit(fl, FILL_WAIT_ZEROS);
+}
+
+/* One entry may be larger than a segment should be. */
+static uint64_t segment_end_max(const struct log_segment *seg)
+{
+    uint64_t end_max = block_align_up(seg->log->options.segment_size_max);
+    uint64_t tail_pos = block_align_up(seg->tail_pos);
+    return end_max < tail_pos ? tail_pos : end_max;
+}
+
+/* Room for the next fill too: half the calls. */
+static void submit_allocate(struct log_fill *fl)
+{
+    uint64_t end_max = segment_end_max(fl->seg);
+    uint64_t end_pos = fl->end_pos + (fl->end_pos - fl->zeroed_to);
+    fl->room_end_pos = end_pos < end_max ? end_pos : end_max;
+    if (fl->room_end_pos < fl->end_pos) {
+        fl->room_end_pos = fl->end_pos;
+    }
+    fl->op = (struct io_op){
+        .kind = IO_ALLOCATE,
+        .pos = fl->zeroed_to,
+        .size = fl->room_end_pos - fl->zeroed_to,
+    };
+    submit(fl, FILL_WAIT_ALLOCATE);
+}
+
+/* A cold log gains nothing: one more call for a write that nobody waits behind. */
+static void begin(struct log_fill *fl)
+{
+    const struct log *l = fl->seg->log;
+    if (l->fill_step > l->options.fill_step_min && fl->end_pos > fl->seg->allocated_to) {
+        submit_allocate(fl);
+    } else {
+        submit_zeros(fl);
+    }
+}
+
+/* Allocation only makes the zeros cheaper: where there is none, or no room for two fills, they show
+ * themselves what is possible. */
+static void on_allocated(struct log_fill *fl)
+{
+    if (fl->op.result == ERR_OK) {
+        fl->seg->allocated_to = fl->room_end_pos;
+    } else if (fl->op.result == ERR_UNSUPPORTED) {
+        fl->seg->allocated_to = UINT64_MAX;
+    }
+    submit_zeros(fl);
 }
 
 /* Ends the task; e says how. */
@@ -106,7 +159,8 @@ static void put_manifest(struct log_fill *fl)
 
 static void fill_run(struct log_fill *fl)
 {
-    if (fl->state != FILL_WAIT_MANIFEST && fl->op.result != ERR_OK) {
+    bool is_needed = fl->state == FILL_WAIT_ZEROS || fl->state == FILL_WAIT_FSYNC;
+    if (is_needed && fl->op.result != ERR_OK) {
         finish(fl, fl->op.result);
         return;
     }
@@ -115,6 +169,9 @@ static void fill_run(struct log_fill *fl)
         return;
     }
     switch (fl->state) {
+    case FILL_WAIT_ALLOCATE:
+        on_allocated(fl);
+        break;
     case FILL_WAIT_ZEROS:
         if (fl->zeroed_to < fl->end_pos) {
             submit_zeros(fl);
@@ -139,7 +196,7 @@ static void on_file_ready(struct segment_wait *w, enum err e)
     if (e != ERR_OK) {
         finish(fl, e);
     } else {
-        submit_zeros(fl);
+        begin(fl);
     }
 }
 
@@ -178,10 +235,7 @@ static uint64_t wanted_end(const struct log_segment *seg)
     if (seg->filled_to >= tail_pos + l->fill_step / 2) {
         return seg->filled_to;
     }
-    uint64_t end_max = block_align_up(l->options.segment_size_max);
-    if (end_max < tail_pos) {
-        end_max = tail_pos; /* One entry larger than a segment should be. */
-    }
+    uint64_t end_max = segment_end_max(seg);
     if (seg->filled_to >= end_max) {
         return seg->filled_to;
     }
@@ -217,7 +271,7 @@ void log_fill_check(struct log *l)
     log_segment_hold(seg);
     segment_file_use(seg);
     if (segment_file_is_open(seg)) {
-        submit_zeros(fl);
+        begin(fl);
     } else {
         fl->file.on_ready = on_file_ready;
         segment_file_wait(seg, &fl->file);

@@ -46,6 +46,27 @@ Test(disk_sim, the_name_does_not_cover_the_data)
     rig_done(&r);
 }
 
+/* Allocated room reads as zeros, and is nothing before a sync of its file. */
+Test(disk_sim, allocating_only_makes_the_file_longer)
+{
+    struct io_rig r;
+    rig_init(&r, &RIG_DISK, 1);
+    int fd = make_durable_file(&r, "/f", 2);
+    uint64_t size = 0;
+    for (uint64_t pos = 0; pos <= 4; pos += 4) { /* What is there stays, what is missing comes. */
+        struct io_op op = {.kind = IO_ALLOCATE, .fd = fd, .pos = pos * 4096, .size = 4096};
+        cr_assert(eq(int, rig_call(&r, op).result, ERR_OK));
+        cr_assert(eq(int, disk_sim_file_size(r.disk, "/f", &size), ERR_OK));
+        cr_assert(eq(u64, size, pos == 0 ? 8192 : 20480));
+    }
+    cr_assert(eq(int, rig_block(&r, "/f", 1), 'a'));
+    cr_assert(eq(int, rig_block(&r, "/f", 4), 0));
+    rig_crash(&r, &RIG_LOSE_ALL);
+    cr_assert(eq(int, disk_sim_file_size(r.disk, "/f", &size), ERR_OK));
+    cr_assert(eq(u64, size, 8192));
+    rig_done(&r);
+}
+
 struct flush_row {
     const char *what;
     bool is_shared;

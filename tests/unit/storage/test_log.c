@@ -553,6 +553,31 @@ Test(log, the_nth_op_may_meet_a_full_disk)
     }
 }
 
+/* Allocating room is a help, not a condition: whatever it says, the zeros decide. */
+Test(log, a_fill_does_not_need_its_room_allocated)
+{
+    static const int codes[] = {EOPNOTSUPP, ENOSPC, EIO};
+    for (size_t k = 0; k < sizeof(codes) / sizeof(codes[0]); k++) {
+        struct log_rig *rig = rig_open(700);
+        io_fault_add(&rig->ss.io_fault,
+                     &(struct io_fault_rule){
+                         .kind = IO_ALLOCATE,
+                         .fd = IO_FAULT_ANY,
+                         .at = 1,
+                         .count = UINT32_MAX,
+                         .action = IO_FAULT_FAIL,
+                         .code = codes[k],
+                     });
+        for (int i = 0; i < 100; i++) {
+            append_ok(rig, 1, 1000);
+            log_rig_settle(rig);
+        }
+        cr_assert(gt(u64, rig->ss.io_fault.injected, 0));
+        expect_comes_back(rig, "allocate", k);
+        rig_close(rig);
+    }
+}
+
 /* Whatever op fails: the log says so once, and closing it still ends. */
 /* The step grows while a log is written to, and shrinks when it pauses. What is filled may then be
  * enough for the smaller one, wherever the tail stands. */
