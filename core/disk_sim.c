@@ -26,7 +26,9 @@ struct disk_sim_op {
     uint64_t start_size; /* Of the file, for a sync. */
     uint64_t pos;
     uint64_t size;
-    uint8_t *bytes; /* A write's data. */
+    uint8_t *bytes;                /* A write's data. */
+    struct content *stray_content; /* Where it goes instead; NULL = where it was meant for. */
+    uint64_t stray_pos;
     int fd;
     uint32_t open_flags;
     char *path;
@@ -319,8 +321,28 @@ static int64_t finish_read(struct disk_sim_op *o, uint64_t size_max)
     }
     uint64_t size = o->size < size_max ? o->size : size_max;
     size = c->size - o->pos < size ? c->size - o->pos : size;
-    scatter(o->op, c, o->pos, size);
+    if (o->stray_content != NULL) {
+        scatter(o->op, o->stray_content, o->stray_pos, size);
+    } else {
+        scatter(o->op, c, o->pos, size);
+    }
     return (int64_t)size;
+}
+
+/* The bytes go astray, and what stood at their place is written there once more: so the blocks are
+ * allocated. */
+static void write_astray(struct disk_sim_op *o)
+{
+    (void)content_write(
+        o->stray_content,
+        &(struct write_what){
+            .bytes = o->bytes, .pos = o->stray_pos, .size = o->size, .is_direct = o->is_direct});
+    memset(o->bytes, 0, (size_t)o->size);
+    uint64_t end = o->content->size;
+    if (o->pos < end) {
+        uint64_t size = end - o->pos < o->size ? end - o->pos : o->size;
+        content_read(o->content, o->pos, o->bytes, (size_t)size);
+    }
 }
 
 static int64_t write_masked(struct disk_sim_op *o, uint64_t size, const uint8_t *mask)
@@ -341,6 +363,10 @@ static int64_t finish_write(struct disk_sim_op *o, uint64_t size_max)
         panic("disk_sim: a buffer changed while its write was in flight: pos=%llu size=%llu",
               (unsigned long long)o->pos,
               (unsigned long long)o->size);
+    }
+    if (o->stray_content != NULL) {
+        write_astray(o);
+        size_max = o->size;
     }
     return write_masked(o, o->size < size_max ? o->size : size_max, NULL);
 }
@@ -695,6 +721,22 @@ enum err disk_sim_file_size(struct disk_sim *d, const char *path, uint64_t *ret_
     return ERR_OK;
 }
 
+enum err disk_sim_misdirect(struct disk_sim_op *o, const char *path, uint64_t pos)
+{
+    assert(o->kind == IO_READ || o->kind == IO_WRITE);
+    assert(pos % BLOCK_SIZE == 0);
+    struct content *c = find_content(o->disk, path);
+    if (c == NULL) {
+        return ERR_NOT_FOUND;
+    }
+    if (pos + o->size > c->size) {
+        return ERR_EOF;
+    }
+    o->stray_content = c;
+    o->stray_pos = pos;
+    return ERR_OK;
+}
+
 static void damage_version(struct content *c, uint8_t **data, uint64_t in_block, const uint8_t *v)
 {
     if (*data == NULL) {
@@ -808,6 +850,30 @@ void disk_sim_each_file(const struct disk_sim *d,
 {
     struct walk w = {.context = context, .on_file = on_file};
     walk_dir(&w, d->root, 0);
+}
+
+struct node_search {
+    const struct node *node;
+    char *path;
+    size_t size;
+    bool is_found;
+};
+
+static void match_node(void *context, const char *path, const struct node *n)
+{
+    struct node_search *s = context;
+    if (n == s->node && strlen(path) < s->size) {
+        (void)snprintf(s->path, s->size, "%s", path);
+        s->is_found = true;
+    }
+}
+
+bool disk_sim_op_path(const struct disk_sim_op *o, char *ret_path, size_t size)
+{
+    struct node_search s = {.node = o->node, .path = ret_path, .size = size};
+    struct walk w = {.context = &s, .on_node = match_node};
+    walk_dir(&w, o->disk->root, 0);
+    return s.is_found;
 }
 
 static void hash_node(void *context, const char *path, const struct node *n)

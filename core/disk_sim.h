@@ -60,6 +60,13 @@ int64_t disk_sim_finish(struct disk_sim_op *o, uint64_t size_max);
  * it should have covered, anything else did nothing. Frees o. */
 void disk_sim_fail(struct disk_sim_op *o, struct rand *r);
 
+/* A transfer in flight will meet another place than it was meant for: the bytes of path from pos
+ * on. A write then leaves what stands at its own place; the file system, which knows nothing of it,
+ * allocates that all the same. ERR_NOT_FOUND, ERR_EOF if it does not fit there. */
+enum err disk_sim_misdirect(struct disk_sim_op *o, const char *path, uint64_t pos);
+/* The path of the file that an op is about. False if it has no name, or a longer one. */
+bool disk_sim_op_path(const struct disk_sim_op *o, char *ret_path, size_t size);
+
 /* The op never happened (cancelled before it began). Frees o. */
 void disk_sim_drop(struct disk_sim_op *o);
 

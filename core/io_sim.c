@@ -160,6 +160,10 @@ static int64_t come_to_result(struct io_sim *b, struct sim_op *so)
         disk_sim_fail(so->disk_op, &b->rand);
         return -EIO;
     }
+    bool is_transfer = so->op->kind == IO_READ || so->op->kind == IO_WRITE;
+    if (is_transfer && b->options.on_transfer != NULL) {
+        b->options.on_transfer(b->options.context, so->op, so->disk_op);
+    }
     return disk_sim_finish(so->disk_op, draw_size_max(b, so->op));
 }
 

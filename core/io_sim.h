@@ -43,6 +43,8 @@ struct io_sim_options {
     /* Called instead of sleeping, by code that blocks at start-up: has to move the clock to
      * next_us, or not to return at all. NULL = blocking is a bug. */
     void (*on_wait)(void *context, uint64_t next_us);
+    /* A read or write is about to happen: the place for disk_sim_misdirect. NULL = none. */
+    void (*on_transfer)(void *context, const struct io_op *op, struct disk_sim_op *disk_op);
     void *context;
 };
 

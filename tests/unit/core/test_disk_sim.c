@@ -343,6 +343,44 @@ Test(disk_sim, damage_reaches_every_version)
     rig_done(&r);
 }
 
+/* A block of 'b' that is written to /f with a detour: its own place keeps what it had, and all the
+ * same counts as written. */
+Test(disk_sim, a_misdirected_write_hits_another_place)
+{
+    struct io_rig r;
+    rig_init(&r, &RIG_DISK, 1);
+    int fd = make_durable_file(&r, "/f", 2);
+    make_durable_file(&r, "/other", 2);
+    uint8_t *buf = aligned_alloc(IO_ALIGN, IO_ALIGN);
+    memset(buf, 'b', IO_ALIGN);
+    const struct {
+        uint64_t block; /* Of /f, where it was meant for. */
+        int left;       /* What stands there afterwards. */
+    } rows[] = {{0, 'a'}, {2, 0}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct iovec rest = {.iov_base = buf, .iov_len = IO_ALIGN};
+        const struct io_op op = {.kind = IO_WRITE,
+                                 .fd = fd,
+                                 .buf = buf,
+                                 .size = IO_ALIGN,
+                                 .pos = rows[i].block * IO_ALIGN,
+                                 .rest = &rest,
+                                 .rest_count = 1};
+        struct disk_sim_op *o = disk_sim_start(r.disk, &op);
+        char path[16];
+        cr_assert(disk_sim_op_path(o, path, sizeof(path)));
+        cr_assert(eq(str, path, "/f"));
+        cr_assert(eq(int, disk_sim_misdirect(o, "/none", 0), ERR_NOT_FOUND));
+        cr_assert(eq(int, disk_sim_misdirect(o, "/other", (uint64_t)2 * IO_ALIGN), ERR_EOF));
+        cr_assert(eq(int, disk_sim_misdirect(o, "/other", i * IO_ALIGN), ERR_OK));
+        cr_assert(eq(i64, disk_sim_finish(o, UINT64_MAX), IO_ALIGN));
+        cr_assert(eq(int, rig_block(&r, "/other", i), 'b'));
+        cr_assert(eq(int, rig_block(&r, "/f", rows[i].block), rows[i].left));
+    }
+    free(buf);
+    rig_done(&r);
+}
+
 static void two_writes_on_one_block(void)
 {
     struct io_rig r;
