@@ -246,6 +246,7 @@ static void apply(struct log_cut_exec *x)
         .pos = x->record.pos,
         .resume_pos = block_align_up(x->record.pos),
         .generation = x->record.generation,
+        .index = x->record.index,
     };
     if (log_segment_add_jump(seg, &j) != ERR_OK) {
         panic("no memory for a cut");

@@ -256,6 +256,7 @@ static enum err place_cuts(struct log_recovery *r)
             .pos = c->pos,
             .resume_pos = block_align_up(c->pos),
             .generation = c->generation,
+            .index = c->index,
         };
         enum err e = log_segment_add_jump(seg, &j);
         if (e != ERR_OK) {

@@ -12,6 +12,7 @@
 enum page_step {
     PAGE_DONE,    /* No more entries in it. */
     PAGE_STOPPED, /* By the verdict. */
+    PAGE_BAD,     /* The disk did not lead to it: entries before it are lost. */
 };
 
 void log_walk_init(struct log_walk *w, struct log *l)
@@ -88,7 +89,6 @@ void log_walk_leap(struct log_walk *w)
 
 static void advance(struct segment_scan *scan, const struct entry_header *h, uint64_t pos)
 {
-    assert_cmp(h->index, ==, scan->index);
     scan->pos = pos + entry_size(h->payload_size);
     scan->index = entry_last_index(h) + 1;
     scan->offset = h->next_offset;
@@ -115,6 +115,10 @@ static enum page_step walk_page(struct log_walk *w, const struct log_page *pg)
         if (h.salt == 0) {
             scan->pos = block_align_up(pos + 1); /* Padding at the end of a write. */
             continue;
+        }
+        if (h.index != scan->index) {
+            w->result = (struct scan_result){.pos = pos, .fault = ENTRY_FAULT_ORDER};
+            return PAGE_BAD;
         }
         advance(scan, &h, pos);
         w->result = (struct scan_result){
@@ -408,11 +412,12 @@ void log_walk_run(struct log_walk *w)
         if (!is_in_window(w, w->scan.pos)) {
             struct log_page *pg = log_page_find_above(w->segment, w->scan.pos);
             if (pg != NULL && goes_on_in(w, pg)) {
-                if (walk_page(w, pg) == PAGE_STOPPED) {
-                    end(w, WALK_STOPPED);
-                    return;
+                enum page_step step = walk_page(w, pg);
+                if (step == PAGE_DONE) {
+                    continue;
                 }
-                continue;
+                end(w, step == PAGE_STOPPED ? WALK_STOPPED : WALK_BAD);
+                return;
             }
         }
         if (walk_disk(w) == DISK_RETURN) {

@@ -116,9 +116,24 @@ static enum scan_step skip_padding(const struct segment_scan *scan,
     }
 }
 
+/* Removed by a cut that is still to come. Only a write that went astray brings such an entry in
+ * front of the place where it was cut. */
+static bool is_cut(const struct segment_scan *scan, const struct entry_header *h)
+{
+    for (size_t i = scan->jump_next; i < scan->jumps_count; i++) {
+        const struct segment_jump *j = &scan->jumps[i];
+        if (!j->is_damage && h->generation < j->generation && h->index >= j->index) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum entry_fault check_order(const struct segment_scan *scan, const struct entry_header *h)
 {
-    if (h->generation < scan->generation_min || h->generation > scan->generation_max) {
+    bool is_of_other_life =
+        h->generation < scan->generation_min || h->generation > scan->generation_max;
+    if (is_of_other_life || is_cut(scan, h)) {
         return ENTRY_FAULT_GENERATION;
     }
     if (h->index != scan->index || h->base_offset != scan->offset || h->term < scan->term) {
@@ -135,6 +150,7 @@ enum scan_step segment_scan_next(struct segment_scan *scan,
                                  struct scan_result *ret)
 {
     *ret = (struct scan_result){.pos = scan->pos};
+    pass_jumps(scan); /* Entries that went astray may stand over the place of a cut. */
     for (const struct segment_jump *j = jump_here(scan); j != NULL; j = jump_here(scan)) {
         if (j->is_damage) {
             return SCAN_DAMAGE;
@@ -201,7 +217,9 @@ static bool is_candidate(const struct segment_scan *scan,
     if (h.salt != scan->salt || entry_check_fields(&h, scan->salt) != ENTRY_GOOD) {
         return false;
     }
-    if (h.generation < scan->generation_min || h.generation > scan->generation_max) {
+    bool is_of_other_life =
+        h.generation < scan->generation_min || h.generation > scan->generation_max;
+    if (is_of_other_life || is_cut(scan, &h)) {
         return false;
     }
     if (h.index <= scan->index || h.base_offset < scan->offset || h.term < scan->term) {

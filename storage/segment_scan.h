@@ -25,7 +25,8 @@ struct segment_jump {
 
     /* A cut: what follows is of this generation or a later one. */
     uint32_t generation;
-    /* Damage: what the entry at resume_pos must be. */
+    /* Damage: what the entry at resume_pos must be. Of a cut only index: the first one removed;
+     * entries from it on of older generations count nowhere. */
     uint64_t index;
     int64_t offset;
     uint64_t previous_id;

@@ -249,6 +249,36 @@ Test(recovery, damage_below_d_is_kept_and_the_rest_is_served)
     }
 }
 
+/* Two entries share a block; the second one gets lost while the log is open, and the third is in
+ * memory only. What is read from the disk ends with zeros, as a write does, and memory does not go
+ * on from there. */
+Test(recovery, a_lost_entry_in_front_of_memory_is_damage)
+{
+    struct log_rig *rig = rig_open(250);
+    cr_assert(eq(int, log_rig_append(rig, 2, 100, 1000), ERR_OK));
+    cr_assert(eq(int, log_rig_append(rig, 2, 100, 1000), ERR_OK));
+    log_rig_stop(rig);
+    log_rig_start(rig);
+    cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+    char path[256];
+    log_rig_path(1, ".log", path);
+    const struct rig_entry *first = &rig->model[0];
+    uint64_t pos = SEGMENT_HEADER_SIZE + entry_size((uint32_t)first->payload_size);
+    static const uint8_t zeros[ENTRY_BLOCK_SIZE];
+    uint64_t left = ENTRY_BLOCK_SIZE - pos % ENTRY_BLOCK_SIZE;
+    cr_assert(eq(int, disk_sim_damage(rig->disk, path, pos, zeros, left), ERR_OK));
+    cr_assert(eq(int, log_rig_append(rig, 2, 100, 1000), ERR_OK));
+
+    uint8_t dst[4096];
+    size_t size;
+    const int64_t end = log_next_offset(rig->log);
+    cr_assert(eq(int, log_rig_read(rig, 0, end, dst, sizeof(dst), &size), ERR_OK));
+    cr_assert(eq(sz, size, first->payload_size), "what comes before the damage");
+    enum err e = log_rig_read(rig, first->next_offset, end, dst, sizeof(dst), &size);
+    cr_assert(eq(int, e, ERR_CORRUPT));
+    rig_close(rig);
+}
+
 Test(recovery, damage_of_the_last_entry_refuses_appends)
 {
     struct log_rig *rig = rig_with_blocks(300);

@@ -221,6 +221,7 @@ Test(segment, a_walk_jumps_over_what_a_cut_left)
         .pos = m.ends[2],
         .resume_pos = block_align_up(m.ends[2]),
         .generation = 2,
+        .index = 3,
     };
     struct entry_header second;
     memcpy(&second, m.bytes + m.ends[1], sizeof(second));
@@ -246,6 +247,65 @@ Test(segment, a_walk_jumps_over_what_a_cut_left)
     free(m.bytes);
 }
 
+/* Entries that a cut removed do not count either where a misdirected write brings them: in front of
+ * the place of the cut, in the order of the log. */
+Test(segment, a_cut_entry_counts_nowhere)
+{
+    struct segment_image m;
+    image_init(&m);
+    for (int n = 0; n < 4; n++) {
+        image_add(&m, 50);
+    }
+    const struct segment_jump cut = {
+        .pos = m.ends[4] + ENTRY_BLOCK_SIZE,
+        .resume_pos = block_align_up(m.ends[4] + ENTRY_BLOCK_SIZE),
+        .generation = 2,
+        .index = 3,
+    };
+    struct segment_scan scan = scan_from_start();
+    scan.jumps = &cut;
+    scan.jumps_count = 1;
+    struct scan_result result;
+    enum scan_step step;
+    cr_assert(eq(u64, walk(&m, &scan, 4096, &step, &result), 2));
+    cr_assert(eq(int, (int)step, SCAN_BAD));
+    cr_assert(eq(int, (int)result.fault, ENTRY_FAULT_GENERATION));
+
+    struct segment_window whole = {m.bytes, 0, FILE_SIZE};
+    uint64_t pos = scan.pos;
+    cr_assert(not(segment_scan_probe(&scan, &whole, &pos, &result)));
+    free(m.bytes);
+}
+
+/* Entries of the newer generation stand over the place of a cut, where a misdirected write brought
+ * them. The walk has passed the cut, and does not miss what is known of later places. */
+Test(segment, a_cut_inside_of_an_entry_is_passed)
+{
+    struct segment_image m;
+    image_init(&m);
+    m.generation = 2;
+    for (int n = 0; n < 3; n++) {
+        image_add(&m, 200);
+    }
+    const struct segment_jump jumps[] = {
+        {.pos = m.ends[1] + 48,
+         .resume_pos = block_align_up(m.ends[1]),
+         .generation = 2,
+         .index = 2},
+        {.pos = m.ends[2], .resume_pos = m.ends[3], .is_damage = true, .index = 4},
+    };
+    struct segment_scan scan = scan_from_start();
+    scan.jumps = jumps;
+    scan.jumps_count = 2;
+    struct scan_result result;
+    enum scan_step step;
+    cr_assert(eq(u64, walk(&m, &scan, 4096, &step, &result), 2));
+    cr_assert(eq(int, (int)step, SCAN_DAMAGE));
+    segment_scan_leap(&scan);
+    cr_assert(eq(u64, scan.index, 4));
+    free(m.bytes);
+}
+
 /* Damage from entry 2 on, up to the next block, with a cut inside of it and another one behind. */
 Test(segment, a_leap_over_a_hole_goes_by_the_cuts_in_it)
 {
@@ -266,8 +326,8 @@ Test(segment, a_leap_over_a_hole_goes_by_the_cuts_in_it)
             .previous_id = third.entry_id,
             .term = 1,
         },
-        {.pos = m.ends[3], .resume_pos = next_block, .generation = 2},
-        {.generation = 3},
+        {.pos = m.ends[3], .resume_pos = next_block, .generation = 2, .index = 4},
+        {.generation = 3, .index = 5},
     };
     m.index = 4;
     m.previous_id = third.entry_id;
