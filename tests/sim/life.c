@@ -112,18 +112,20 @@ static void live(struct life *l, enum life_end end)
         machine_stop(&l->machine);
         return;
     }
-    sim_check(sim, end != LIFE_IS_LAST, "the last life did not end in order");
+    sim_check(sim, end != LIFE_IS_LAST || l->is_over, "the last life did not end in order");
     crash(l);
 }
 
 void lives_run(struct life *l, struct sim *sim, const struct life_ops *ops)
 {
     *l = (struct life){.sim = sim, .ops = ops};
-    for (uint32_t i = 0; i < sim->swarm.crashes_max; i++) {
+    for (uint32_t i = 0; i < sim->swarm.crashes_max && !l->is_over; i++) {
         live(l, draw_end(sim));
         if (ops->rest != NULL) {
             ops->rest(l);
         }
     }
-    live(l, LIFE_IS_LAST);
+    if (!l->is_over) {
+        live(l, LIFE_IS_LAST);
+    }
 }

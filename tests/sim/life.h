@@ -47,6 +47,7 @@ struct life {
     enum life_end end;
     bool is_dead;         /* The product gave up because of a fault: this life is over. */
     bool is_full_allowed; /* The disk may be full, or was. */
+    bool is_over;         /* What happened ends the run: there is no next life. */
     bool is_quiet;        /* It ended with D persisted for everything that was flushed. */
 };
 

@@ -47,6 +47,14 @@ static void on_wait(void *context, uint64_t next_us)
     }
 }
 
+static void on_transfer(void *context, const struct io_op *op, struct disk_sim_op *disk_op)
+{
+    struct machine *m = context;
+    if (m->on_transfer != NULL) {
+        m->on_transfer(m, op, disk_op);
+    }
+}
+
 static void start_shard(struct machine *m, uint16_t id)
 {
     struct sim *sim = m->sim;
@@ -65,6 +73,7 @@ static void start_shard(struct machine *m, uint16_t id)
                     .write_fail_one_in = w->write_fail_one_in,
                     .sync_fail_one_in = w->sync_fail_one_in,
                     .on_wait = on_wait,
+                    .on_transfer = on_transfer,
                     .context = m,
                 });
     enum err e = shard_init(&m->shards[id],

@@ -33,6 +33,8 @@ struct machine {
     struct logger logger;
     uint32_t busy; /* Bit per shard: may have something to do. */
     struct machine_source *sources;
+    /* A read or write is about to happen on the disk. NULL = nobody wants to know. */
+    void (*on_transfer)(struct machine *m, const struct io_op *op, struct disk_sim_op *disk_op);
 };
 
 void machine_start(struct machine *m, struct sim *sim, uint16_t shards_count);

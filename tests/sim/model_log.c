@@ -39,6 +39,15 @@ void model_log_truncate(struct model_log *m, uint64_t last_index)
     }
 }
 
+void model_log_lose(struct model_log *m, uint64_t first_index, uint64_t end_index)
+{
+    for (uint64_t i = first_index; i < end_index && i <= m->last_index; i++) {
+        struct model_entry *e = &m->entries[i - 1];
+        m->rotten_count += !e->is_rotten;
+        e->is_rotten = true;
+    }
+}
+
 const struct model_entry *model_log_at(const struct model_log *m, uint64_t index)
 {
     assert_cmp(index, >, 0);

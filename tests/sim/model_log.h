@@ -31,6 +31,7 @@ struct model_log {
     uint64_t commit_index;
     uint64_t cut_index; /* A cut from here on is in flight; 0 = none. */
     uint64_t rotten_count;
+    bool is_wounded; /* By a misdirected write: the next open tells which entries are lost. */
 };
 
 void model_log_done(struct model_log *m);
@@ -38,6 +39,8 @@ void model_log_done(struct model_log *m);
 void model_log_append(struct model_log *m, const struct model_entry *e);
 /* Forgets entries with an index above last_index. */
 void model_log_truncate(struct model_log *m, uint64_t last_index);
+/* The entries [first_index, end_index) are damaged. */
+void model_log_lose(struct model_log *m, uint64_t first_index, uint64_t end_index);
 const struct model_entry *model_log_at(const struct model_log *m, uint64_t index);
 int64_t model_log_next_offset(const struct model_log *m, uint64_t index);
 

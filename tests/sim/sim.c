@@ -108,6 +108,16 @@ static void seek_leftovers(struct sim_swarm *w)
     w->crashes_max *= 4; /* Such lives are short. */
 }
 
+/* Misdirected writes in lives that get quiet, which only misdirected transfers may disturb. */
+static void seek_wrong_places(struct sim_swarm *w)
+{
+    w->misdirect_percent = 100;
+    w->quiet_percent = 40;
+    w->sync_fail_one_in = 0;
+    w->write_fail_one_in = 0;
+    w->capacity_size = 0;
+}
+
 void sim_draw_swarm(struct sim *sim)
 {
     struct sim_swarm *w = &sim->swarm;
@@ -136,6 +146,10 @@ void sim_draw_swarm(struct sim *sim)
     w->mangle_percent = (uint32_t)PICK(sim, 0, 0, 80);
     if (sim->mode == SIM_STORAGE) {
         w->quiet_percent = w->rot_percent / 2;
+        if (sim_chance(sim, 25)) {
+            seek_wrong_places(w);
+        }
+        w->misread_one_in = sim_chance(sim, 15) ? 50 : 0;
         if (rand_one_in(&sim->rand, 2)) {
             seek_leftovers(w);
         }
@@ -143,61 +157,65 @@ void sim_draw_swarm(struct sim *sim)
     w->index_size_max = (uint32_t)PICK(sim, 0, 1 << 10, 64 << 10);
 }
 
+#define FIELD(name)                                                                       \
+    {                                                                                     \
+#name, offsetof(struct sim_swarm, name), sizeof(((struct sim_swarm *)NULL)->name) \
+    }
+
+static const struct {
+    const char *name;
+    size_t offset;
+    size_t size;
+} fields[] = {
+    FIELD(shards_max),
+    FIELD(is_flush_shared),
+    FIELD(crashes_max),
+    FIELD(steps_per_life),
+    FIELD(clean_stop_percent),
+    FIELD(quiet_percent),
+    FIELD(segment_size_max),
+    FIELD(fill_step_min),
+    FIELD(fill_step_max),
+    FIELD(index_interval),
+    FIELD(memory_size),
+    FIELD(cache_size_max),
+    FIELD(partitions),
+    FIELD(crowd_size),
+    FIELD(record_size_max),
+    FIELD(batch_records_max),
+    FIELD(large_one_in),
+    FIELD(cut_weight),
+    FIELD(delete_weight),
+    FIELD(rot_percent),
+    FIELD(mangle_percent),
+    FIELD(crash_soon_percent),
+    FIELD(index_size_max),
+    FIELD(misdirect_percent),
+    FIELD(misread_one_in),
+    FIELD(index_rot_percent),
+    FIELD(vote_loss_percent),
+    FIELD(capacity_size),
+    FIELD(sync_fail_one_in),
+    FIELD(write_fail_one_in),
+    FIELD(short_one_in),
+    FIELD(slow_one_in),
+    FIELD(sync_us_max),
+    FIELD(transfer_us_max),
+    FIELD(pause_us_max),
+    FIELD(overtake_one_in),
+    FIELD(cut_connection_one_in),
+    FIELD(store_area_blocks),
+};
+
 void sim_print_swarm(const struct sim *sim, FILE *out)
 {
-    const struct sim_swarm *w = &sim->swarm;
-    (void)fprintf(out,
-                  "seed=%" PRIu64 " mode=%s shards_max=%u is_flush_shared=%d crashes_max=%u"
-                  " steps_per_life=%" PRIu64 " clean_stop_percent=%u segment_size_max=%" PRIu64
-                  " fill_step=%u..%u index_interval=%u memory_size=%zu cache_size_max=%zu"
-                  " partitions=%u record_size_max=%u batch_records_max=%u large_one_in=%u"
-                  " store_area_blocks=%u",
-                  sim->seed,
-                  sim_mode_name(sim->mode),
-                  (unsigned)w->shards_max,
-                  w->is_flush_shared,
-                  w->crashes_max,
-                  w->steps_per_life,
-                  w->clean_stop_percent,
-                  w->segment_size_max,
-                  w->fill_step_min,
-                  w->fill_step_max,
-                  w->index_interval,
-                  w->memory_size,
-                  w->cache_size_max,
-                  w->partitions,
-                  w->record_size_max,
-                  w->batch_records_max,
-                  w->large_one_in,
-                  w->store_area_blocks);
-    (void)fprintf(
-        out,
-        " crowd_size=%u cut_weight=%u delete_weight=%u rot_percent=%u index_rot_percent=%u "
-        "vote_loss_percent=%u"
-        " capacity_size=%" PRIu64
-        " sync_fail_one_in=%u write_fail_one_in=%u short_one_in=%u slow_one_in=%u"
-        " sync_us_max=%u transfer_us_max=%u pause_us_max=%" PRIu64
-        " cut_connection_one_in=%u overtake_one_in=%u mangle_percent=%u crash_soon_percent=%u"
-        " index_size_max=%u\n",
-        w->crowd_size,
-        w->cut_weight,
-        w->delete_weight,
-        w->rot_percent,
-        w->index_rot_percent,
-        w->vote_loss_percent,
-        w->capacity_size,
-        w->sync_fail_one_in,
-        w->write_fail_one_in,
-        w->short_one_in,
-        w->slow_one_in,
-        w->sync_us_max,
-        w->transfer_us_max,
-        w->pause_us_max,
-        w->cut_connection_one_in,
-        w->overtake_one_in,
-        w->mangle_percent,
-        w->crash_soon_percent,
-        w->index_size_max);
+    (void)fprintf(out, "seed=%" PRIu64 " mode=%s", sim->seed, sim_mode_name(sim->mode));
+    for (size_t i = 0; i < sizeof(fields) / sizeof(fields[0]); i++) {
+        uint64_t value = 0; /* Little-endian, as the formats of the product are. */
+        memcpy(&value, (const char *)&sim->swarm + fields[i].offset, fields[i].size);
+        (void)fprintf(out, " %s=%" PRIu64, fields[i].name, value);
+    }
+    (void)fputc('\n', out);
 }
 
 void sim_mark(struct sim *sim, const char *name)

@@ -57,6 +57,8 @@ struct sim_swarm {
     uint32_t mangle_percent;     /* Of what a power loss takes; 0 = drawn at each crash. */
     uint32_t crash_soon_percent; /* Chance of a crash where leftovers could look valid. */
     uint32_t index_size_max;     /* Of points in memory, per shard. */
+    uint32_t misdirect_percent;  /* Chance that a quiet life has a misdirected write. */
+    uint32_t misread_one_in;     /* A read meets the wrong place; 0 = never. */
     uint32_t index_rot_percent;  /* Chance that an index file is spoiled between two lives. */
     uint32_t vote_loss_percent;  /* Chance that the store has no vote of group 0 any more. */
     uint64_t capacity_size;      /* Of the disk at times; 0 = never full. */

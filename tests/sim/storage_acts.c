@@ -124,7 +124,8 @@ static void cut(struct part *p)
 {
     struct sim *sim = part_sim(p);
     struct model_log *m = &p->model;
-    if (m->last_index == m->commit_index || m->rotten_count > 0) {
+    bool is_damaged = m->rotten_count > 0 || p->run->misdirected.is_now;
+    if (m->last_index == m->commit_index || is_damaged) {
         return;
     }
     /* Mostly near the end, where Raft's conflicts are. */

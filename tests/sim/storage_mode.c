@@ -18,12 +18,13 @@ void run_on_failure(struct storage_run *run, const char *where, enum err e)
     struct sim *sim = run->sim;
     sim_say(sim, "failure: %s: %s", where, err_name(e));
     sim_check(sim,
-              machine_io_stats(&run->life.machine).failed > 0 ||
+              machine_io_stats(&run->life.machine).failed > 0 || misdirect_explains(run, e) ||
                   (e == ERR_NO_SPACE && run->life.is_full_allowed),
               "%s failed: %s",
               where,
               err_name(e));
     run->life.is_dead = true;
+    misdirect_on_failure(run);
 }
 
 void run_settle(struct storage_run *run)
@@ -85,11 +86,23 @@ static bool owns(void *context, const struct partition_id *log)
     return partition_id_hash(1, log) % env->run->life.machine.shards_count == env->shard;
 }
 
+/* A store is damaged, and says so: nothing goes on from here. */
+static void refuse_to_start(struct storage_run *run)
+{
+    sim_mark(run->sim, "sim_store_damage_refused");
+    run->life.is_dead = true;
+    run->life.is_over = true;
+}
+
 static void on_store_opened(void *context, enum err e, struct store *st)
 {
     struct part_env *env = context;
     struct storage_run *run = env->run;
     run->opening_count--;
+    if (e == ERR_CORRUPT && misdirect_hit_store(run)) {
+        refuse_to_start(run);
+        return;
+    }
     if (e != ERR_OK) {
         run_on_failure(run, "store_open", e);
         return;
@@ -139,6 +152,10 @@ static bool open_data_dir(struct storage_run *run)
 {
     char why[DATA_WHY_SIZE] = "";
     enum err e = data_dir_open(&run->life.machine.shards[0], DATA_DIR, 1, why, &run->dir);
+    if (e == ERR_CORRUPT && misdirect_hit_store(run)) {
+        refuse_to_start(run);
+        return false;
+    }
     if (e != ERR_OK) {
         sim_check(run->sim,
                   machine_io_stats(&run->life.machine).failed > 0,
@@ -268,6 +285,7 @@ static void begin(struct life *l)
     run->is_fault_allowed =
         l->end != LIFE_IS_LAST && (w->sync_fail_one_in | w->write_fail_one_in) != 0;
     machine_add_source(&l->machine, &run->driver);
+    misdirect_begin_life(run);
 }
 
 static bool live(struct life *l)
@@ -316,8 +334,10 @@ static void crashed(struct life *l)
 
 static void rest(struct life *l)
 {
+    struct storage_run *run = container_of(l, struct storage_run, life);
+    misdirect_end_life(run);
     if (l->is_quiet && sim_chance(l->sim, l->sim->swarm.rot_percent)) {
-        rot_plant(container_of(l, struct storage_run, life));
+        rot_plant(run);
     }
 }
 

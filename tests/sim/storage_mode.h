@@ -6,6 +6,7 @@
  *   storage_acts.c   what is done to it: the table of operations
  *   storage_reads.c  reads and time queries
  *   storage_producers.c  the producer state of a log
+ *   storage_misdirect.c  writes and reads that meet the wrong place
  *   storage_rot.c    damage on the disk, planted in acknowledged entries
  */
 #pragma once
@@ -74,6 +75,21 @@ struct part_env {
     bool is_open;
 };
 
+enum {
+    MISDIRECTED_PATH_SIZE = 256,
+};
+
+/* The misdirected write of a run; storage_misdirect.c. */
+struct misdirected {
+    uint32_t writes_left; /* Until it comes, in this life; 0 = it does not. */
+    bool is_done;
+    bool is_now; /* In this life: whatever reads the disk may meet it. */
+    bool is_store_hit;
+    char from[MISDIRECTED_PATH_SIZE];
+    char to[MISDIRECTED_PATH_SIZE];
+    uint64_t to_pos;
+};
+
 struct storage_run {
     struct sim *sim;
     struct life life;
@@ -82,6 +98,7 @@ struct storage_run {
     uint32_t parts_count;
     struct data_dir dir;
     struct machine_source driver;
+    struct misdirected misdirected;
     uint64_t act_us;        /* Of the next act. */
     uint64_t acts_left;     /* In this life. */
     uint32_t opening_count; /* Stores and logs on their way. */
@@ -122,6 +139,16 @@ void part_producers_take(struct part *p, const struct model_entry *e, uint64_t i
 void part_producers_roll_back(struct part *p);
 /* Everything that is known, against the model. */
 void part_producers_check(struct part *p);
+
+void misdirect_begin_life(struct storage_run *run);
+/* Nothing runs any more: the logs that the write was taken from, and that it hit, are wounded. */
+void misdirect_end_life(struct storage_run *run);
+/* A misdirected transfer explains such a failure of what reads the disk. */
+bool misdirect_explains(const struct storage_run *run, enum err e);
+/* Something that had begun before failed of it. */
+void misdirect_on_failure(struct storage_run *run);
+/* A store was hit: it may refuse to open. */
+bool misdirect_hit_store(const struct storage_run *run);
 
 /* Flips a bit of an acknowledged entry of a part that was quiet. */
 void rot_plant(struct storage_run *run);

@@ -68,6 +68,9 @@ static enum err on_replay(void *context, const struct log_entry *entry)
               entry->index,
               p->replay_index,
               p->model.last_index);
+    if (p->model.is_wounded) {
+        model_log_lose(&p->model, p->replay_index + 1, entry->index);
+    }
     for (uint64_t i = p->replay_index + 1; i < entry->index; i++) {
         sim_check(sim,
                   model_log_at(&p->model, i)->is_rotten,
@@ -208,6 +211,10 @@ static void on_opened(void *context, enum err e)
             log_last_index(p->log),
             p->model.flushed_index,
             p->model.cut_index);
+    if (p->model.is_wounded) {
+        model_log_lose(&p->model, p->replay_index + 1, p->model.flushed_index + 1);
+        p->model.is_wounded = false;
+    }
     check_last(p, check_damage(p));
     if (!p->is_end_lost) {
         part_producers_check(p);

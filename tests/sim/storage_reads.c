@@ -72,7 +72,10 @@ static void on_read_done(struct log_read *r)
                   r->size_needed,
                   r->dst_size);
     } else if (r->result == ERR_CORRUPT) {
-        sim_check(sim, p->model.rotten_count > 0, "%s: a read meets damage", p->name);
+        sim_check(sim,
+                  p->model.rotten_count > 0 || misdirect_explains(p->run, r->result),
+                  "%s: a read meets damage",
+                  p->name);
     } else if (r->result != ERR_OK && r->result != ERR_BUSY) {
         sim_check(sim,
                   is_cut || p->model.rotten_count > 0 || p->run->is_fault_allowed,

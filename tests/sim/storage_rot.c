@@ -42,7 +42,7 @@ static void search_file(void *context, const char *path, uint64_t size)
 static void plant(struct storage_run *run, struct part *p, uint64_t index)
 {
     struct sim *sim = run->sim;
-    struct model_entry *e = &p->model.entries[index - 1];
+    const struct model_entry *e = model_log_at(&p->model, index);
     if (e->size <= HEAD_SKIP) {
         return;
     }
@@ -63,8 +63,7 @@ static void plant(struct storage_run *run, struct part *p, uint64_t index)
     enum err result =
         disk_sim_flip_bit(sim->disk, s.path, pos, (uint32_t)rand_below(&sim->rand, 8));
     assert(result == ERR_OK);
-    e->is_rotten = true;
-    p->model.rotten_count++;
+    model_log_lose(&p->model, index, index + 1);
     sim_trace(sim, "rot", p->number, index);
     sim_say(sim, "%s: rot at index=%" PRIu64 " path=%s pos=%" PRIu64, p->name, index, s.path, pos);
 }
@@ -75,7 +74,7 @@ void rot_plant(struct storage_run *run)
     struct part *p = &run->parts[rand_below(&sim->rand, run->parts_count)];
     struct model_log *m = &p->model;
     bool is_quiet = m->flushed_index == m->last_index && m->cut_index == 0;
-    if (m->flushed_index == 0 || m->rotten_count > 0 || !is_quiet) {
+    if (m->flushed_index == 0 || m->rotten_count > 0 || m->is_wounded || !is_quiet) {
         return;
     }
     /* The newest entries are the ones that could be taken for a torn write. */
