@@ -13,6 +13,7 @@
 #define OPTION_ADMIN_LISTENER       "coreflume.admin.listener"
 #define OPTION_ADVERTISED_LISTENERS "advertised.listeners"
 #define OPTION_AUTO_CREATE          "auto.create.topics.enable"
+#define OPTION_CHECKPOINT           "coreflume.log.checkpoint.bytes"
 #define OPTION_CONN_FRAMES_MAX      "coreflume.connection.frames.max.bytes"
 #define OPTION_CONN_REQUESTS_MAX    "coreflume.connection.requests.max"
 #define OPTION_CONNECTIONS_IDLE     "connections.max.idle.ms"

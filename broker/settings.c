@@ -295,6 +295,7 @@ read_limits(struct broker_settings *settings, const struct config *config, uint1
         (uint32_t)config_number(config, OPTION_TOPIC_PARTITIONS_MAX);
     cluster->producers_max = (uint32_t)config_number(config, OPTION_PRODUCERS_MAX);
     cluster->producer_expiration_ms = config_number(config, OPTION_PRODUCER_EXPIRATION);
+    cluster->log.checkpoint_size = (uint64_t)config_number(config, OPTION_CHECKPOINT);
 
     struct conn_limits *limits = &settings->kafka_limits;
     const uint64_t conns_max = (uint64_t)config_number(config, OPTION_CONNECTIONS_MAX);

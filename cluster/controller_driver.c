@@ -663,6 +663,36 @@ static enum err on_replay(void *context, const struct log_entry *entry)
     return ERR_CORRUPT;
 }
 
+/* The engine is as far as the log, ahead of what is committed; the log waits for that. */
+static void on_checkpoint(void *context, struct wbuf *out)
+{
+    struct controller_driver *d = context;
+    controller_snapshot(d->engine, out);
+}
+
+static enum err on_restore(void *context, struct slice state, uint64_t index)
+{
+    struct controller_driver *d = context;
+    struct controller *engine = controller_new(d->c->settings, d->c->s->hash_seed);
+    struct rbuf stream = rbuf_over(state.data, state.size);
+    struct slice command;
+    enum err e = command_stream_next(&stream, &command);
+    while (e == ERR_OK) {
+        e = controller_apply(engine, command);
+        if (e == ERR_OK) {
+            e = command_stream_next(&stream, &command);
+        }
+    }
+    (void)index;
+    if (e != ERR_EOF) {
+        controller_free(engine);
+        return e;
+    }
+    controller_free(d->engine);
+    d->engine = engine;
+    return ERR_OK;
+}
+
 /* ---- start ---- */
 
 static const struct store_key vote_key = {
@@ -785,6 +815,8 @@ static const struct log_callbacks log_callbacks = {
     .on_room = on_room,
     .on_failed = on_failed,
     .on_replay = on_replay,
+    .on_checkpoint = on_checkpoint,
+    .on_restore = on_restore,
     .on_opened = on_opened,
 };
 

@@ -340,6 +340,16 @@ static enum err on_replay(void *context, const struct log_entry *entry)
     return partition_replay(context, entry);
 }
 
+static void on_checkpoint(void *context, struct wbuf *out)
+{
+    partition_encode_state(context, out);
+}
+
+static enum err on_restore(void *context, struct slice state, uint64_t index)
+{
+    return partition_restore_state(context, state, index);
+}
+
 /* Terms rise by one per start; a log that is ahead belongs to another history of group 0. */
 static enum err check_term(const struct partition *p)
 {
@@ -413,6 +423,8 @@ static const struct log_callbacks log_callbacks = {
     .on_room = on_room,
     .on_failed = on_failed,
     .on_replay = on_replay,
+    .on_checkpoint = on_checkpoint,
+    .on_restore = on_restore,
     .on_opened = on_opened,
 };
 

@@ -88,6 +88,9 @@ void partition_drop_recoding(struct partition *p);
 /* The high watermark moved: what is not flushed is younger from now on. */
 void partition_note_flush(struct partition *p);
 enum err partition_replay(struct partition *p, const struct log_entry *entry);
+/* For checkpoints of the log; see struct log_callbacks. */
+void partition_encode_state(const struct partition *p, struct wbuf *out);
+enum err partition_restore_state(struct partition *p, struct slice state, uint64_t index);
 
 /* partition_fetch.c */
 void partition_peek(struct partition *p, struct partition_op *op);

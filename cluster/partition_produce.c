@@ -394,3 +394,44 @@ enum err partition_replay(struct partition *p, const struct log_entry *entry)
     producer_state_apply(p->producers, &h, entry->base_offset, entry->index, p->env->s->wall_ms);
     return ERR_OK;
 }
+
+/* ---- checkpoints ---- */
+
+enum {
+    STATE_VERSION = 1,
+};
+
+/* All that partition_replay makes of the entries. */
+void partition_encode_state(const struct partition *p, struct wbuf *out)
+{
+    wbuf_u16(out, STATE_VERSION);
+    wbuf_i64(out, p->timestamp_max);
+    wbuf_bool(out, p->producers != NULL);
+    if (p->producers != NULL) {
+        producer_state_encode(p->producers, out);
+    }
+}
+
+enum err partition_restore_state(struct partition *p, struct slice state, uint64_t index)
+{
+    struct rbuf r = rbuf_over(state.data, state.size);
+    uint16_t version = rbuf_u16(&r);
+    int64_t timestamp_max = rbuf_i64(&r);
+    bool has_producers = rbuf_bool(&r);
+    struct slice producers = rbuf_bytes(&r, rbuf_left(&r));
+    enum err e = rbuf_finish(&r);
+    if (e != ERR_OK || version != STATE_VERSION || (!has_producers && producers.size > 0)) {
+        return version > STATE_VERSION ? ERR_NEWER_FORMAT : ERR_CORRUPT;
+    }
+    if (has_producers) {
+        e = need_producers(p);
+        if (e == ERR_OK) {
+            e = producer_state_restore(p->producers, producers, index);
+        }
+        if (e != ERR_OK) {
+            return e;
+        }
+    }
+    p->timestamp_max = timestamp_max;
+    return ERR_OK;
+}

@@ -16,4 +16,5 @@ void cluster_settings_init(struct cluster_settings *settings)
         .partition_stats_max = 256,
     };
     settings->log.segment_size_max = UINT64_MAX;
+    settings->controller_log.checkpoint_size = 1 << 20; /* Its commands are slow to replay. */
 }

@@ -12,6 +12,7 @@ const struct log_options LOG_OPTIONS_DEFAULT = {
     .fill_step_min = 64 << 10,
     .fill_step_max = 16 << 20,
     .index_interval = 64 << 10,
+    .checkpoint_size = 64 << 20,
 };
 
 enum {
@@ -165,10 +166,16 @@ enum err log_segment_put(struct log_segment *seg, uint64_t filled_to)
         .base = seg->base,
         .filled_to = filled_to,
         .end_index = seg->end_index,
+        .end_pos = seg->is_end_put ? seg->end_pos : 0,
+        .max_timestamp = seg->is_end_put ? seg->max_timestamp : -1,
         .file_version = seg->file_version,
     };
     struct store_key key = log_store_key(seg->log, STORE_SEGMENT, seg->base.index);
-    return store_put(seg->log->env.store, &key, segment_record_encode(&r));
+    enum err e = store_put(seg->log->env.store, &key, segment_record_encode(&r));
+    if (e == ERR_OK) {
+        seg->filled_to_put = filled_to;
+    }
+    return e;
 }
 
 void log_recount(struct log *l)
@@ -259,6 +266,7 @@ static struct log *log_new(const struct log_open *how)
     list_init(&l->parked);
     list_init(&l->quiet_link);
     list_init(&l->shared_link);
+    list_init(&l->checkpoint_link);
     flush_client_init(&l->client, &LOG_FLUSH_CLIENT_OPS);
     task_init(&l->task, "log", on_task);
     timer_init(&l->retry, log_room_on_retry);
@@ -290,6 +298,7 @@ void log_free(struct log *l)
     assert(list_is_empty(&l->parked));
     assert(l->birth == NULL);
     assert(l->fill == NULL);
+    assert(log_checkpoint_is_quiet(l));
     assert(l->rounds_count == 0 || flusher_is_failed(l->env.flusher));
     assert(list_is_empty(&l->pages));
     assert(list_is_empty(&l->segments));
@@ -314,6 +323,7 @@ void log_fail(struct log *l, enum err e, const char *what)
     }
     l->is_failed = true;
     timer_cancel(&log_shard(l)->timers, &l->retry);
+    log_checkpoint_cancel(l);
     log_error(
         log_shard(l)->log, "log_failed", "log=%s while=\"%s\" err=%s", l->name, what, err_name(e));
     if (l->state == LOG_OPEN || l->state == LOG_CUTTING) {
@@ -335,7 +345,8 @@ bool log_is_quiet(const struct log *l)
         }
     }
     bool has_round = l->rounds_count > 0 && !flusher_is_failed(l->env.flusher);
-    return !has_round && l->fill == NULL && l->index_tasks_count == 0 && list_is_empty(&l->walks);
+    return !has_round && l->fill == NULL && l->index_tasks_count == 0 &&
+           log_checkpoint_is_quiet(l) && list_is_empty(&l->walks);
 }
 
 static void on_task(struct task *t)
@@ -357,6 +368,9 @@ static void on_task(struct task *t)
         }
     }
     log_retire_poke(l);
+    if (l->is_checkpoint_asked) {
+        log_checkpoint_check(l);
+    }
     if (l->cut != NULL) {
         log_cut_poke(l);
     } else if (l->end != NULL) {
@@ -444,6 +458,9 @@ void log_set_commit(struct log *l, uint64_t index)
     if (index > l->commit_index) {
         l->commit_index = index;
         log_shared_touch(l->env.shared, l);
+        if (l->checkpoint != NULL) {
+            log_checkpoint_check(l);
+        }
         log_trim(l);
     }
 }
@@ -459,8 +476,7 @@ static bool is_below_start(const struct log *l, const struct log_segment *seg)
            next->base.index - 1 <= l->commit_index && next->base.index - 1 <= l->flushed_index;
 }
 
-/* Forgets what was known of entries below the first one. */
-static void forget_below(struct log *l, uint64_t first_index)
+void log_forget_below(struct log *l, uint64_t first_index)
 {
     uint32_t count = 0;
     while (count + 1 < l->terms_count && l->terms[count + 1].index <= first_index) {
@@ -486,10 +502,14 @@ void log_trim(struct log *l)
     struct log_segment *seg = container_of(l->segments.next, struct log_segment, link);
     while (is_below_start(l, seg)) {
         struct log_segment *next = log_segment_after(seg);
+        if (!log_checkpoint_covers(seg)) {
+            log_checkpoint_ask(l); /* What its owner knows of it must not go with it. */
+            return;
+        }
         if (log_retire(seg, LOG_RETIRE_REMOVED) != ERR_OK) {
             return; /* For want of memory: the next call tries again. */
         }
-        forget_below(l, next->base.index);
+        log_forget_below(l, next->base.index);
         seg = next;
     }
 }

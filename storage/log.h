@@ -11,7 +11,8 @@
  *     caller from on_replay or its own memory.
  *  5. A failed write or flush is not hidden: on_failed, once; the log is then fail-stopped.
  *  6. Damage at or below D is never cut. It is logged, counted, listed by log_damage, and reads of
- *     it end with ERR_CORRUPT; the rest of the log is served.
+ *     it end with ERR_CORRUPT; the rest of the log is served. Opening does not read what a
+ *     checkpoint covers: damage there is met by reads.
  *
  * Shard: the owner of the partition.
  */
@@ -24,6 +25,7 @@
 #include "core/err.h"
 #include "core/ids.h"
 #include "core/list.h"
+#include "core/wbuf.h"
 #include "storage/entry.h"
 
 struct shard;
@@ -47,6 +49,9 @@ struct log_options {
     uint32_t fill_step_min;    /* bytes zero-filled ahead for a cold log, multiple of the block */
     uint32_t fill_step_max;    /* and for a hot one */
     uint32_t index_interval;   /* bytes between sparse index points */
+    uint64_t checkpoint_size;  /* bytes of entries that recovery may have to read; 0 = no
+                                  checkpoints.  A sixty-fourth of it is worth one when a segment is
+                                  closed, a  sixteenth at a close. */
 };
 extern const struct log_options LOG_OPTIONS_DEFAULT;
 
@@ -58,6 +63,13 @@ struct log_callbacks {
     /* During log_open, each surviving entry in order; payload valid during the call. An error ends
      * the open with it. */
     enum err (*on_replay)(void *context, const struct log_entry *entry);
+    /* Writes the owner's state to out, as it stands after the last entry appended: what on_replay
+     * of all entries would make of it. Also during log_close. NULL: there is none. */
+    void (*on_checkpoint)(void *context, struct wbuf *out);
+    /* During log_open, before the first on_replay, of the entry behind index: the state is what
+     * on_checkpoint wrote then. Any error, and the state left as it was: all entries are replayed
+     * instead. */
+    enum err (*on_restore)(void *context, struct slice state, uint64_t index);
     /* log_open ended. Not called with an error after any other callback but on_replay; the log is
      * then gone, as after log_close. */
     void (*on_opened)(void *context, enum err e);
@@ -137,6 +149,8 @@ struct log_stats {
     uint64_t disk_read_bytes;
     uint64_t corrupt_reads;
     uint64_t index_rebuilds;
+    uint64_t checkpoints;
+    uint64_t checkpoint_bytes;
 };
 const struct log_stats *log_stats(const struct log *l);
 
@@ -144,10 +158,14 @@ const struct log_stats *log_stats(const struct log *l);
 void log_set_commit(struct log *l, uint64_t index);
 
 /* The log start moved to offset, which is committed and not above log_next_offset: only rises, and
- * is not remembered here; after each open it is said again (DESIGN 4.9: the log never moves it by
- * itself). Reads below end with ERR_OUT_OF_RANGE, segments wholly below leave the log at once and
+ * is remembered by checkpoints only; after each open it is said again (DESIGN 4.9: the log never
+ * moves it by itself). Reads below end with ERR_OUT_OF_RANGE, segments wholly below leave the log at once and
  * the disk when nobody reads them any more, at the shard's pace. */
 void log_set_start(struct log *l, int64_t offset);
+/* The last entry that the durable checkpoint covers: recovery begins behind it. 0 = none. */
+uint64_t log_checkpoint_index(const struct log *l);
+/* A checkpoint is wanted soon, however little there is to gain. */
+void log_checkpoint_ask(struct log *l);
 
 /* Bytes of batches in [offset, end_offset), at most max: exact while the tail cache holds them,
  * else an estimate by index points, never 0 if there is a batch. */

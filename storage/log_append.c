@@ -159,6 +159,7 @@ static void write_entry(struct log *l, const struct place *where, const struct l
     l->last_id = h.entry_id;
     l->next_offset = h.next_offset;
     l->appended_size += size;
+    l->uncovered_size += size;
     l->stats.appended_entries++;
     l->stats.appended_bytes += size;
 
@@ -390,6 +391,7 @@ static void on_round_flushed(struct flush_client *c)
         if (l->state == LOG_OPEN || l->state == LOG_CUTTING) {
             l->callbacks->on_flushed(l->context, round.index);
         }
+        log_checkpoint_check(l);
     }
     log_room_offer(l);
     log_poke(l);

@@ -252,6 +252,7 @@ static void apply(struct log_cut_exec *x)
         panic("no memory for a cut");
     }
     log_index_unseal(seg);
+    seg->is_end_put = false;
     seg->end_pos = x->record.pos;
     seg->tail_pos = j.resume_pos;
     segment_points_cut(&seg->points, x->record.index);
@@ -583,6 +584,7 @@ void log_cut_begin(struct log *l, struct log_cut *c)
     c->log = l;
     l->cut = t;
     l->state = LOG_CUTTING;
+    log_checkpoint_cancel(l);
     log_poke(l);
 }
 

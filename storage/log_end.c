@@ -1,8 +1,8 @@
 /* The end of a log in memory (close) or altogether (delete).
  *
- *   close:   WAIT_QUIET -> WAIT_STORE -> [WAIT_FILE]* -> gone
+ *   close:   WAIT_QUIET (-> checkpoint -> WAIT_QUIET) -> WAIT_STORE -> [WAIT_FILE]* -> gone
  *   delete:  WAIT_QUIET -> WAIT_STORE -> [WAIT_FILE -> WAIT_UNLINK_INDEX -> WAIT_UNLINK]*
- *                       -> WAIT_UNLINK_TMP -> WAIT_UNLINK_INDEX_TMP -> WAIT_RMDIR
+ *                       -> WAIT_UNLINK_OTHERS* -> WAIT_RMDIR
  *                       -> WAIT_OPEN_LINK -> WAIT_UNLINK_LINK | WAIT_CLOSE_LINK
  *                       -> WAIT_FSYNC_DIR -> gone
  *
@@ -21,8 +21,7 @@ enum end_state {
     END_WAIT_FILE,
     END_WAIT_UNLINK_INDEX,
     END_WAIT_UNLINK,
-    END_WAIT_UNLINK_TMP,
-    END_WAIT_UNLINK_INDEX_TMP,
+    END_WAIT_UNLINK_OTHERS,
     END_WAIT_RMDIR,
     END_WAIT_OPEN_LINK,
     END_WAIT_CLOSE_LINK,
@@ -34,6 +33,8 @@ struct log_end_task {
     struct log *log;
     enum end_state state;
     enum log_state log_state; /* LOG_CLOSING or LOG_DELETING. */
+    bool had_checkpoint;      /* A close looked whether one is worth writing. */
+    uint32_t others_next;     /* Of what is not a segment's. */
     bool keeps_files;         /* A close, or a delete whose store values may still be there. */
     enum err result;
     void *context;
@@ -104,6 +105,38 @@ static void wait_store(struct log_end_task *t)
     assert(e == ERR_OK); /* Looked at before anything was put. */
 }
 
+/* Files that belong to no segment; NULL: there are no more. */
+static char *next_other(struct log_end_task *t)
+{
+    static const char *const names[] = {"next.tmp", "index.tmp", "checkpoint.tmp"};
+    const uint32_t count = sizeof(names) / sizeof(names[0]);
+    const uint32_t i = t->others_next++;
+    char *path = NULL;
+    if (i < count) {
+        path = log_path(t->log->dir, names[i]);
+    } else if (i == count && t->log->checkpoint_file != 0) {
+        path = log_checkpoint_path(t->log, t->log->checkpoint_file);
+    } else {
+        return NULL;
+    }
+    if (path == NULL) {
+        panic("no memory for a path");
+    }
+    return path;
+}
+
+static void submit_rmdir(struct log_end_task *t);
+
+static void unlink_others(struct log_end_task *t)
+{
+    char *path = next_other(t);
+    if (path != NULL) {
+        submit(t, IO_UNLINK, path, END_WAIT_UNLINK_OTHERS);
+    } else {
+        submit_rmdir(t);
+    }
+}
+
 static void next_file(struct log_end_task *t)
 {
     struct log_segment *seg = log_tail_segment(t->log);
@@ -111,7 +144,7 @@ static void next_file(struct log_end_task *t)
         if (t->keeps_files) {
             gone(t);
         } else {
-            submit(t, IO_UNLINK, log_path(t->log->dir, "next.tmp"), END_WAIT_UNLINK_TMP);
+            unlink_others(t);
         }
         return;
     }
@@ -235,6 +268,13 @@ static void check_quiet(struct log_end_task *t)
     if (!is_birth_over || !is_retired_over || !log_is_quiet(l) || !list_is_empty(&l->parked)) {
         return;
     }
+    if (l->state == LOG_CLOSING && !t->had_checkpoint) {
+        t->had_checkpoint = true;
+        log_checkpoint_check(l);
+        if (!log_checkpoint_is_quiet(l)) {
+            return; /* log_poke comes. */
+        }
+    }
     free_pages(l);
     timer_cancel(&log_shard(l)->timers, &l->retry);
     flusher_withdraw(l->env.flusher, &l->client);
@@ -276,11 +316,8 @@ static void end_run(struct log_end_task *t)
         log_segment_free(log_tail_segment(l));
         next_file(t);
         break;
-    case END_WAIT_UNLINK_TMP:
-        submit(t, IO_UNLINK, log_path(l->dir, "index.tmp"), END_WAIT_UNLINK_INDEX_TMP);
-        break;
-    case END_WAIT_UNLINK_INDEX_TMP:
-        submit_rmdir(t);
+    case END_WAIT_UNLINK_OTHERS:
+        unlink_others(t);
         break;
     case END_WAIT_RMDIR:
         look_at_link(t);
@@ -309,6 +346,7 @@ void log_end_start(struct log *l)
 {
     assert(l->state == LOG_OPEN);
     l->state = l->end->log_state;
+    log_checkpoint_cancel(l);
     list_remove(&l->quiet_link);
     log_poke(l);
 }

@@ -7,6 +7,7 @@
  *   log_walk.c       walking entries in pages and on disk, for all that reads
  *   log_read.c       log_read        log_query.c    log_time_query
  *   log_recover.c, log_recover_scan.c opening
+ *   log_recover_checkpoint.c          ... from a checkpoint; log_checkpoint.c   writing one
  *   log_cut.c        cuts            log_end.c      closing, deleting
  *   log_retire.c     segments that leave the log: by the log start, or replaced
  *   log_index.c      index files
@@ -27,6 +28,7 @@
 #include "core/buf.h"
 #include "core/io.h"
 #include "core/shard.h"
+#include "storage/checkpoint.h"
 #include "storage/flusher.h"
 #include "storage/log.h"
 #include "storage/log_shared.h"
@@ -90,6 +92,8 @@ struct log_segment {
     uint64_t retired_next; /* Of a retired one: base.index of the segment behind it. */
     uint64_t filled_to;
     uint64_t allocated_to; /* The file has room up to here, as far as is known: a hint. */
+    uint64_t filled_to_put; /* As in its manifest record, durable or on its way. */
+    bool is_end_put;        /* The record has its end, too: no recovery from there reads it. */
     uint64_t tail_pos; /* Where the next byte goes; a block boundary unless a page is open there. */
     uint64_t end_pos;  /* End of the last entry. */
     int64_t max_timestamp; /* -1 = none. */
@@ -134,12 +138,6 @@ struct log_round {
     uint64_t backlog_end; /* log.appended_size at the take. */
 };
 
-struct log_term {
-    uint64_t term;
-    uint64_t index; /* First of the term. */
-    int64_t offset;
-};
-
 enum log_state {
     LOG_OPENING,
     LOG_OPEN,
@@ -149,6 +147,7 @@ enum log_state {
 };
 
 struct log_birth;
+struct log_checkpoint;
 struct log_fill;
 struct log_recovery;
 struct log_cut_exec;
@@ -194,6 +193,15 @@ struct log {
     uint64_t persisted_index; /* As last put: D and commit. */
     uint64_t persisted_commit;
     uint64_t sealed_size; /* Bytes of all segments but the last. */
+
+    struct log_checkpoint *checkpoint; /* While one is written. */
+    struct list checkpoint_link;       /* In log_shared.checkpoint_queue. */
+    uint64_t checkpoint_index;         /* Of the last one that is durable; 0 = none. */
+    uint64_t checkpoint_segment;       /* Base index of the segment that it points into. */
+    uint64_t checkpoint_file;          /* The index that its file has in its name; 0 = no file. */
+    uint64_t checkpoint_due_us;        /* None is tried before: the last one failed. */
+    uint64_t uncovered_size;           /* Bytes of entries that a recovery would read, about. */
+    bool is_checkpoint_asked;
 
     struct log_term *terms;
     uint32_t terms_count;
@@ -251,6 +259,12 @@ static inline struct log_segment *log_segment_after(const struct log_segment *se
                : container_of(seg->link.next, struct log_segment, link);
 }
 
+/* There are closed segments. */
+static inline bool log_has_sealed(const struct log *l)
+{
+    return l->segments.next != l->segments.prev;
+}
+
 /* log.c */
 
 /* The log is fail-stopped; tells the owner once. */
@@ -270,6 +284,8 @@ void log_recount(struct log *l);
 void log_terms_add(struct log *l, uint64_t term, uint64_t index, int64_t offset);
 /* Forgets terms that begin at or above index. */
 void log_terms_cut(struct log *l, uint64_t index);
+/* Forgets terms and damage of entries below the first one. */
+void log_forget_below(struct log *l, uint64_t first_index);
 uint64_t log_term_at(const struct log *l, uint64_t index);
 /* Retires what lies wholly below the log start. Called whenever one more segment may be: when the
  * start moved, entries were committed, the segment behind became usable. */
@@ -285,7 +301,7 @@ void log_segment_note(struct log_segment *seg, uint64_t pos, const struct entry_
 enum err log_segment_add_jump(struct log_segment *seg, const struct segment_jump *j);
 /* The scan rules of seg, standing before its first entry. */
 void log_segment_scan(const struct log_segment *seg, struct segment_scan *ret_scan);
-/* Puts the manifest record. */
+/* Puts the manifest record, with the end of the segment if that is_end_put. */
 enum err log_segment_put(struct log_segment *seg, uint64_t filled_to);
 /* store_wait_durable, or ERR_FAILED when nothing can become durable any more. */
 enum err log_store_wait(struct log *l, struct store_wait *w);
@@ -309,6 +325,23 @@ enum err log_retire(struct log_segment *seg, enum log_retire_reason reason);
 void log_retire_poke(struct log *l);
 /* A close or delete: true when nothing is left to be done; else log_poke comes. */
 bool log_retire_hurry(struct log *l);
+
+/* log_checkpoint.c */
+
+/* Starts a checkpoint if one is due, or goes on with one that waits: something was flushed or
+ * committed. Only where the owner's state is as far as the log. */
+void log_checkpoint_check(struct log *l);
+/* None is written, and none waits for its turn. */
+bool log_checkpoint_is_quiet(const struct log *l);
+/* One that is not sure of its entries yet is given up. */
+void log_checkpoint_cancel(struct log *l);
+/* The flusher failed. */
+void log_checkpoint_abandon(struct log *l);
+/* No recovery needs the entries of seg for the owner's state: the durable checkpoint covers them and
+ * points behind seg (or the log makes no checkpoints). Only then it may be rewritten, or go. */
+bool log_checkpoint_covers(const struct log_segment *seg);
+/* malloc'd "<dir>/<index>.checkpoint". NULL without memory. */
+char *log_checkpoint_path(const struct log *l, uint64_t index);
 
 /* log_recover.c, log_cut.c, log_end.c */
 
@@ -482,11 +515,13 @@ struct log_shared {
     struct timer quiet_timer;
     struct buf_reclaimer reclaimer; /* Others wait for memory: the cache gives way. */
     struct timer reclaim_timer;
-    struct pace pace;           /* Of deletes, compaction, repacking. */
-    struct list births;         /* struct log_birth that waits for its turn. */
-    uint32_t births_count;      /* Have their turn: each has up to two descriptors. */
-    struct list starved_files;  /* struct segment_file that got no descriptor, oldest first. */
-    struct timer starved_timer; /* Tries them again. */
+    struct list checkpoint_queue; /* struct log that waits to write a checkpoint. */
+    uint32_t checkpoints_count;   /* Written, or waiting for their entries. */
+    struct pace pace;             /* Of deletes, compaction, repacking. */
+    struct list births;           /* struct log_birth that waits for its turn. */
+    uint32_t births_count;        /* Have their turn: each has up to two descriptors. */
+    struct list starved_files;    /* struct segment_file that got no descriptor, oldest first. */
+    struct timer starved_timer;   /* Tries them again. */
     struct buf *zeros;
     struct log_shared_stats stats;
 };

@@ -1,7 +1,8 @@
 /* Opening a log (DESIGN 4.5): what the store says is checked against the directory, unfinished cuts
  * are redone, and every entry is walked.
  *
- *   START -> WAIT_UNLINK* -> [WAIT_REDO] -> WAIT_SCAN* -> [WAIT_PROBE* -> WAIT_SCAN | WAIT_CUT]
+ *   START -> [WAIT_CHECKPOINT] -> WAIT_UNLINK* -> [WAIT_REDO] -> WAIT_SCAN* -> [WAIT_PROBE* ->
+ * WAIT_SCAN | WAIT_CUT]
  *         -> [WAIT_OPEN_FLUSH -> WAIT_FLUSH]* -> opened
  *
  *  1. A segment of the manifest whose file is missing: refused. A file that the manifest does not
@@ -50,6 +51,7 @@ void recovery_finish(struct log_recovery *r, enum err e)
     log_walk_done(&r->walk);
     names_done(&r->files);
     names_done(&r->leftovers);
+    recovery_drop_checkpoint(r);
     free(r->cuts);
     free(r->superseded);
     free(r);
@@ -113,6 +115,10 @@ static void on_segment_record(void *context, uint64_t sub, struct slice value)
     seg->file_version = record.file_version;
     seg->generation = record.generation;
     seg->filled_to = record.filled_to;
+    seg->filled_to_put = record.filled_to;
+    seg->is_end_put = record.end_pos != 0;
+    seg->end_pos = record.end_pos;
+    seg->max_timestamp = record.max_timestamp;
     seg->is_usable = true;
     if (record.generation > l->generation) {
         l->generation = record.generation;
@@ -197,7 +203,7 @@ static bool is_superseded(const struct log_recovery *r, const struct cut_record 
     return false;
 }
 
-static struct log_segment *segment_at(const struct log *l, uint64_t base_index)
+struct log_segment *recovery_segment_at(const struct log *l, uint64_t base_index)
 {
     list_for_each (n, &l->segments) {
         struct log_segment *seg = container_of(n, struct log_segment, link);
@@ -229,7 +235,7 @@ static enum err place_cuts(struct log_recovery *r)
     struct log *l = r->log;
     for (uint32_t i = 0; i < r->cuts_count; i++) {
         const struct cut_record *c = &r->cuts[i];
-        struct log_segment *seg = segment_at(l, c->segment);
+        struct log_segment *seg = recovery_segment_at(l, c->segment);
         if (is_superseded(r, c)) {
             continue;
         }
@@ -341,8 +347,15 @@ static bool ends_with(const char *name, const char *suffix)
 
 static bool is_in_manifest(const struct log *l, const struct segment_name *n)
 {
-    const struct log_segment *seg = segment_at(l, n->base_index);
+    const struct log_segment *seg = recovery_segment_at(l, n->base_index);
     return seg != NULL && seg->file_version == n->version;
+}
+
+static bool is_old_checkpoint(const struct log *l, const char *name)
+{
+    struct segment_name n;
+    return segment_name_parse(name, ".checkpoint", &n) &&
+           (n.version != 0 || n.base_index != l->checkpoint_file);
 }
 
 /* Files that the manifest does not account for. */
@@ -361,7 +374,8 @@ static enum err find_leftovers(struct log_recovery *r)
         struct segment_name n;
         bool is_segments =
             segment_name_parse(name, ".log", &n) || segment_name_parse(name, ".index", &n);
-        bool is_leftover = is_segments ? !is_in_manifest(l, &n) : ends_with(name, ".tmp");
+        bool is_leftover = is_segments ? !is_in_manifest(l, &n)
+                                       : ends_with(name, ".tmp") || is_old_checkpoint(l, name);
         if (is_leftover) {
             e = names_add(&r->leftovers, name);
             if (e != ERR_OK) {
@@ -418,15 +432,14 @@ static void on_redone(struct log_cut_exec *x, enum err e)
         return;
     }
     r->intent = NULL;
-    r->seg = NULL;
-    recovery_scan_segment(r);
+    recovery_begin_scan(r);
 }
 
 static void redo_or_scan(struct log_recovery *r)
 {
     struct log *l = r->log;
     if (r->intent == NULL) {
-        recovery_scan_segment(r);
+        recovery_begin_scan(r);
         return;
     }
     log_info(log_shard(l)->log,
@@ -439,12 +452,12 @@ static void redo_or_scan(struct log_recovery *r)
     r->state = RECOVERY_WAIT_REDO;
     r->cut.record = *r->intent;
     r->cut.on_done = on_redone;
-    log_cut_execute(&r->cut, l, segment_at(l, r->intent->segment), true);
+    log_cut_execute(&r->cut, l, recovery_segment_at(l, r->intent->segment), true);
 }
 
 static void on_unlinked(struct io_op *op);
 
-static void unlink_next(struct log_recovery *r)
+void recovery_unlink_next(struct log_recovery *r)
 {
     if (r->leftover_next == r->leftovers.count) {
         redo_or_scan(r);
@@ -472,7 +485,7 @@ static void on_unlinked(struct io_op *op)
         recovery_finish(r, op->result);
         return;
     }
-    unlink_next(r);
+    recovery_unlink_next(r);
 }
 
 /* ---- flush and open ---- */
@@ -578,6 +591,7 @@ void log_recovery_poke(struct log *l)
         return;
     }
     enum err e = read_records(r);
+    recovery_find_checkpoint(r);
     if (e == ERR_OK) {
         e = find_leftovers(r);
     }
@@ -588,7 +602,7 @@ void log_recovery_poke(struct log *l)
         recovery_finish(r, e);
         return;
     }
-    unlink_next(r);
+    recovery_load_checkpoint(r);
 }
 
 void log_recovery_abandon(struct log *l)

@@ -4,9 +4,11 @@
 #pragma once
 
 #include "storage/log_priv.h"
+#include "storage/whole_file.h"
 
 enum recovery_state {
     RECOVERY_START,
+    RECOVERY_WAIT_CHECKPOINT,
     RECOVERY_WAIT_UNLINK,
     RECOVERY_WAIT_REDO,
     RECOVERY_WAIT_SCAN,
@@ -56,6 +58,14 @@ struct log_recovery {
     char *path;
     struct io_op op;
 
+    struct {
+        struct checkpoint_record record; /* index 0: there is none. */
+        uint8_t *bytes;
+        size_t size;
+        struct buf *buf; /* While a file is read. */
+        struct whole_file file;
+    } checkpoint;
+
     struct log_walk walk;
     struct log_segment *seg; /* Being walked. */
     enum entry_fault fault;  /* Why the walk stopped. */
@@ -73,10 +83,30 @@ void recovery_learn_durable(struct log_recovery *r, uint64_t durable_index, uint
 bool recovery_has_file(const struct log_recovery *r,
                        const struct log_segment *seg,
                        const char *suffix);
+/* NULL: the manifest names no such segment. */
+struct log_segment *recovery_segment_at(const struct log *l, uint64_t base_index);
+/* Removes leftovers, one by one, and goes on. */
+void recovery_unlink_next(struct log_recovery *r);
 /* The walk came to the end of the log: flush what may not be durable, and open. */
 void recovery_settle(struct log_recovery *r);
 
+/* log_recover_checkpoint.c */
+
+/* Looks what the store says; nothing is read. */
+void recovery_find_checkpoint(struct log_recovery *r);
+/* Reads it, then recovery_unlink_next. */
+void recovery_load_checkpoint(struct log_recovery *r);
+/* The state of the log and of its owner is what it was at the checkpoint, and *ret_pos, in r->seg,
+ * is where the next entry is looked for. False: all entries have to be read. */
+bool recovery_take_checkpoint(struct log_recovery *r, uint64_t *ret_pos);
+void recovery_drop_checkpoint(struct log_recovery *r);
+
 /* log_recover_scan.c */
+
+/* Walks the log, from the checkpoint on if there is a good one. */
+void recovery_begin_scan(struct log_recovery *r);
+/* Where the next byte of the segment goes, which is known to its end. */
+void recovery_set_tail(struct log_segment *seg);
 
 /* Walks the segment after r->seg, the first one if that is NULL. */
 void recovery_scan_segment(struct log_recovery *r);

@@ -31,6 +31,7 @@ enum walk_verdict recovery_on_entry(struct log_walk *w, const struct scan_result
         log_terms_add(l, h->term, h->index, h->base_offset);
     }
     seg->end_pos = entry->pos + entry_size(h->payload_size);
+    l->uncovered_size += entry_size(h->payload_size);
     l->last_index = entry_last_index(h);
     l->last_term = h->term;
     l->last_id = h->entry_id;
@@ -52,8 +53,7 @@ enum walk_verdict recovery_on_entry(struct log_walk *w, const struct scan_result
 
 static void probe_start(struct log_recovery *r);
 
-/* Where the next byte of the segment goes. */
-static void set_tail(struct log_segment *seg)
+void recovery_set_tail(struct log_segment *seg)
 {
     seg->tail_pos = block_align_up(seg->end_pos);
     for (uint32_t i = 0; i < seg->jumps_count; i++) {
@@ -105,7 +105,7 @@ void recovery_on_end(struct log_walk *w, enum walk_reason reason)
     case WALK_AT_END:
         break;
     }
-    set_tail(r->seg);
+    recovery_set_tail(r->seg);
     const struct log_segment *next = log_segment_after(r->seg);
     if (next != NULL && next->base.index == w->scan.index) {
         adopt_index_file(r);
@@ -157,6 +157,9 @@ void recovery_scan_segment(struct log_recovery *r)
         l->next_offset = seg->base.offset;
     }
     r->seg = seg;
+    seg->is_end_put = false; /* What is read counts. */
+    seg->end_pos = SEGMENT_HEADER_SIZE;
+    seg->max_timestamp = -1;
     log_walk_seek_start(&r->walk, seg);
     r->walk.on_loaded = on_header_loaded;
     r->walk.window_size = RECOVERY_WINDOW_SIZE;
@@ -169,6 +172,26 @@ static void scan_on(struct log_recovery *r)
     r->walk.on_loaded = NULL;
     r->walk.window_size = RECOVERY_WINDOW_SIZE;
     log_walk_run(&r->walk);
+}
+
+void recovery_begin_scan(struct log_recovery *r)
+{
+    struct log *l = r->log;
+    uint64_t pos;
+    r->seg = NULL;
+    if (!recovery_take_checkpoint(r, &pos)) {
+        recovery_scan_segment(r);
+        return;
+    }
+    log_walk_seek_start(&r->walk, r->seg);
+    struct segment_scan *scan = &r->walk.scan;
+    scan->pos = pos;
+    scan->index = l->last_index + 1;
+    scan->offset = l->next_offset;
+    scan->previous_id = l->last_id;
+    scan->term = l->last_term;
+    segment_scan_seek(scan);
+    scan_on(r);
 }
 
 /* ---- behind a bad entry ---- */
@@ -420,7 +443,7 @@ static void keep_damage(struct log_recovery *r)
         r->walk.scan = stopped;
     }
     if (is_next_seg) {
-        set_tail(r->seg);
+        recovery_set_tail(r->seg);
         recovery_scan_segment(r);
     } else {
         r->walk.window.size = 0;

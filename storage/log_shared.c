@@ -68,6 +68,7 @@ enum err log_shared_new(struct shard *s,
     list_init(&ls->idle_files);
     list_init(&ls->purges);
     list_init(&ls->indexes);
+    list_init(&ls->checkpoint_queue);
     list_init(&ls->births);
     pace_init(&ls->pace, s, &options->background);
     list_init(&ls->starved_files);
@@ -94,6 +95,7 @@ void log_shared_free(struct log_shared *ls)
     assert(list_is_empty(&ls->logs));
     assert(list_is_empty(&ls->cache));
     assert(list_is_empty(&ls->purges));
+    assert(list_is_empty(&ls->checkpoint_queue));
     assert(list_is_empty(&ls->births));
     assert_cmp(ls->births_count, ==, 0);
     assert(list_is_empty(&ls->starved_files));
@@ -114,6 +116,7 @@ void log_shared_fail(struct log_shared *ls, enum err e)
         /* No value of the store will become durable any more: nobody may wait for that. */
         log_birth_abandon(l);
         log_fill_abandon(l);
+        log_checkpoint_abandon(l);
         log_recovery_abandon(l);
         log_cut_abandon(l);
         log_retire_abandon(l);

@@ -5,9 +5,11 @@
 #include "core/assert.h"
 #include "core/ids.h"
 #include "core/list.h"
+#include "core/rbuf.h"
 
 enum {
     BUCKETS_MIN = 8,
+    STATE_VERSION = 1,
 };
 
 struct producer_batch {
@@ -269,6 +271,72 @@ void producer_state_apply(struct producer_state *ps,
     list_remove(&p->link);
     list_push_back(&ps->by_use, &p->link);
     assert_slow((producer_state_assert_valid(ps), true));
+}
+
+/* ---- as bytes ---- */
+
+void producer_state_encode(const struct producer_state *ps, struct wbuf *out)
+{
+    wbuf_u16(out, STATE_VERSION);
+    wbuf_u32(out, ps->count);
+    list_for_each (node, &ps->by_use) {
+        const struct producer *p = container_of(node, struct producer, link);
+        wbuf_i64(out, p->id);
+        wbuf_i64(out, p->last_ms);
+        wbuf_i16(out, p->epoch);
+        wbuf_i8(out, (int8_t)p->batches_count);
+        for (uint8_t i = 0; i < p->batches_count; i++) {
+            wbuf_i32(out, p->batches[i].first_sequence);
+            wbuf_i32(out, p->batches[i].last_sequence);
+            wbuf_i64(out, p->batches[i].base_offset);
+            wbuf_i64(out, p->batches[i].timestamp);
+        }
+    }
+}
+
+/* The least recently used one comes first. */
+static void restore_producer(struct producer_state *ps, struct rbuf *r)
+{
+    int64_t id = rbuf_i64(r);
+    int64_t last_ms = rbuf_i64(r);
+    int16_t epoch = rbuf_i16(r);
+    int8_t batches_count = rbuf_i8(r);
+    if (id < 0 || batches_count <= 0 || batches_count > PRODUCER_BATCHES || find(ps, id) != NULL) {
+        rbuf_fail(r, ERR_CORRUPT);
+        return;
+    }
+    struct producer *p = add(ps, id);
+    p->last_ms = last_ms;
+    p->epoch = epoch;
+    for (int8_t i = 0; i < batches_count; i++) {
+        struct producer_batch b;
+        b.first_sequence = rbuf_i32(r);
+        b.last_sequence = rbuf_i32(r);
+        b.base_offset = rbuf_i64(r);
+        b.timestamp = rbuf_i64(r);
+        remember(p, &b);
+    }
+    list_push_back(&ps->by_use, &p->link);
+}
+
+enum err producer_state_restore(struct producer_state *ps, struct slice bytes, uint64_t index)
+{
+    assert_cmp(ps->count, ==, 0);
+    struct rbuf r = rbuf_over(bytes.data, bytes.size);
+    uint16_t version = rbuf_u16(&r);
+    if (version > STATE_VERSION) {
+        return ERR_NEWER_FORMAT;
+    }
+    for (uint32_t left = rbuf_u32(&r); left > 0 && r.failure == ERR_OK; left--) {
+        restore_producer(ps, &r);
+    }
+    if (version != STATE_VERSION || rbuf_finish(&r) != ERR_OK) {
+        producer_state_clear(ps);
+        return ERR_CORRUPT;
+    }
+    ps->index = index;
+    assert_slow((producer_state_assert_valid(ps), true));
+    return ERR_OK;
 }
 
 void producer_state_expire(struct producer_state *ps, int64_t now_ms, int64_t expiration_ms)

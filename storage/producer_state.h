@@ -23,6 +23,8 @@
 #include <stdint.h>
 
 #include "core/err.h"
+#include "core/slice.h"
+#include "core/wbuf.h"
 #include "storage/batch.h"
 
 enum {
@@ -56,6 +58,12 @@ void producer_state_apply(struct producer_state *ps,
                           int64_t base_offset,
                           uint64_t index,
                           int64_t now_ms);
+
+/* Writes all that is known to out; producer_state_restore into an empty one brings it back, as of
+ * the entry index. Any bytes but those leave it empty: ERR_CORRUPT, ERR_NEWER_FORMAT. With a lower
+ * producers_max than there are ids the least recently used ones are left out. */
+void producer_state_encode(const struct producer_state *ps, struct wbuf *out);
+enum err producer_state_restore(struct producer_state *ps, struct slice bytes, uint64_t index);
 
 /* Forgets ids without writes for longer than expiration_ms. */
 void producer_state_expire(struct producer_state *ps, int64_t now_ms, int64_t expiration_ms);

@@ -66,8 +66,10 @@ struct segment_record {
     uint64_t end_index;    /* Rewritten: the index behind its last entry. 0 = as appended. */
     uint32_t file_version; /* In the name; 0 as appended, one more with each rewriting. */
     uint32_t reserved;     /* Zero. */
+    uint64_t end_pos;      /* Closed, and below a checkpoint: end of the last entry. Else 0. */
+    int64_t max_timestamp; /* Likewise; -1 = none. */
 };
-static_assert(sizeof(struct segment_record) == 72, "on-disk size");
+static_assert(sizeof(struct segment_record) == 88, "on-disk size");
 
 /* STORE_CUT, sub = generation. */
 struct cut_record {

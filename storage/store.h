@@ -42,7 +42,7 @@ enum store_kind {
     STORE_SEGMENT = 3, /* sub = base index: the manifest record of a segment. */
     STORE_CUT = 4,     /* sub = generation after the cut: intent and, later, where readers jump. */
     STORE_REPLICA = 5, /* sub 0: replica id. */
-    STORE_CHECKPOINT = 6, /* sub = part number. */
+    STORE_CHECKPOINT = 6, /* sub 0: the checkpoint, or what names its file. */
 };
 
 struct store_key {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/assert.h"
+#include "core/rbuf.h"
 #include "storage/batch.h"
 
 static const char DIR[] = "/data";
@@ -93,6 +94,39 @@ static enum err on_replay(void *context, const struct log_entry *entry)
     return ERR_OK;
 }
 
+/* The owner's state: a checksum of all entries up to an index. */
+static uint64_t state_of(const struct log_rig *rig, uint64_t index)
+{
+    uint64_t state = 0;
+    for (uint64_t i = 0; i < index; i++) {
+        const struct rig_entry *e = &rig->model[i];
+        state = hash_bytes(state + e->index, e->payload, e->payload_size);
+    }
+    return state;
+}
+
+static void on_checkpoint(void *context, struct wbuf *out)
+{
+    struct log_rig *rig = context;
+    cr_assert(eq(u64, log_last_index(rig->log), rig->model_count), "not between two appends");
+    wbuf_u64(out, state_of(rig, rig->model_count));
+    for (size_t size = rand_below(&rig->ss.rand, rig->state_size_max + 1); size > 0; size--) {
+        wbuf_i8(out, (int8_t)size);
+    }
+}
+
+static enum err on_restore(void *context, struct slice state, uint64_t index)
+{
+    struct log_rig *rig = context;
+    cr_assert(eq(sz, rig->replayed_count, 0));
+    cr_assert(eq(u64, rig->restored_index, 0));
+    cr_assert(le(u64, index, rig->model_count));
+    struct rbuf r = rbuf_over(state.data, state.size);
+    cr_assert(eq(u64, rbuf_u64(&r), state_of(rig, index)));
+    rig->restored_index = index;
+    return ERR_OK;
+}
+
 static void on_opened(void *context, enum err e)
 {
     struct log_rig *rig = context;
@@ -105,6 +139,8 @@ static const struct log_callbacks CALLBACKS = {
     .on_room = on_room,
     .on_failed = on_failed,
     .on_replay = on_replay,
+    .on_checkpoint = on_checkpoint,
+    .on_restore = on_restore,
     .on_opened = on_opened,
 };
 
@@ -258,6 +294,7 @@ void log_rig_open_begin(struct log_rig *rig)
 {
     entry_done(rig->replayed, rig->replayed_count);
     rig->replayed_count = 0;
+    rig->restored_index = 0;
     rig->is_opened = false;
     rig->failure = ERR_OK;
     enum err e = log_open(
@@ -349,7 +386,8 @@ static void count_value(void *context, uint64_t sub, struct slice value)
 
 size_t log_rig_store_count(const struct log_rig *rig)
 {
-    static const enum store_kind kinds[] = {STORE_DURABLE, STORE_SEGMENT, STORE_CUT};
+    static const enum store_kind kinds[] = {
+        STORE_DURABLE, STORE_SEGMENT, STORE_CUT, STORE_CHECKPOINT};
     size_t count = 0;
     for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
         store_each(rig->store, &ID, kinds[k], &count, count_value);
@@ -555,15 +593,38 @@ static void expect_same(const struct rig_entry *a, const struct rig_entry *b)
               (unsigned long long)a->index);
 }
 
+/* The end of each term, and the largest term up to it. */
+static void expect_terms(const struct log_rig *rig)
+{
+    uint64_t expected_term = 0;
+    int64_t expected_offset = 0;
+    size_t at = 0;
+    for (uint64_t term = 1; term <= rig->term; term++) {
+        for (; at < rig->model_count && rig->model[at].term <= term; at++) {
+            expected_term = rig->model[at].term;
+            expected_offset = rig->model[at].next_offset;
+        }
+        uint64_t found_term = 0;
+        int64_t found_offset = 0;
+        bool is_found = log_term_end(rig->log, term, &found_term, &found_offset);
+        cr_assert(eq(int, is_found, expected_term != 0));
+        cr_assert(eq(u64, found_term, expected_term));
+        cr_assert(eq(i64, found_offset, expected_offset));
+    }
+}
+
 void log_rig_expect_recovered(struct log_rig *rig)
 {
     uint64_t last_index = log_last_index(rig->log);
     cr_assert(ge(u64, last_index, rig->acked_index), "acknowledged is lost\n%s", rig->ss.log_text);
     cr_assert(le(u64, last_index, rig->model_count), "more than was appended");
+    cr_assert(eq(u64, rig->restored_index, log_checkpoint_index(rig->log)));
     const uint64_t first_index = log_first_index(rig->log);
-    cr_assert(eq(u64, rig->replayed_count, last_index + 1 - first_index));
+    const uint64_t skipped =
+        rig->restored_index >= first_index ? rig->restored_index : first_index - 1;
+    cr_assert(eq(u64, skipped + rig->replayed_count, last_index));
     for (size_t i = 0; i < rig->replayed_count; i++) {
-        expect_same(&rig->model[first_index - 1 + i], &rig->replayed[i]);
+        expect_same(&rig->model[skipped + i], &rig->replayed[i]);
     }
     cr_assert(eq(u64, log_flushed_index(rig->log), last_index));
     log_rig_model_cut(rig, last_index + 1);
@@ -573,6 +634,9 @@ void log_rig_expect_recovered(struct log_rig *rig)
     cr_assert(eq(i64, log_flushed_offset(rig->log), next_offset));
     if (last_index > 0) {
         cr_assert(eq(u64, log_last_term(rig->log), rig->model[last_index - 1].term));
+    }
+    if (first_index == 1) {
+        expect_terms(rig);
     }
 }
 

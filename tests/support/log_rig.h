@@ -35,6 +35,7 @@ struct log_rig {
     struct log_options options;
     struct log_shared_options shared_options;
     bool is_replay_strict;
+    size_t state_size_max; /* The owner's state in checkpoints is padded to a random size up to it. */
     bool has_decoy;
     uint64_t seed;
 
@@ -57,7 +58,8 @@ struct log_rig {
     enum err failure; /* on_failed */
     uint64_t flushed_index;
     uint32_t rooms_count;
-    struct rig_entry *replayed;
+    uint64_t restored_index;    /* Of the checkpoint that on_restore got; 0 = none. */
+    struct rig_entry *replayed; /* What came behind it. */
     size_t replayed_count;
     size_t replayed_capacity;
 

@@ -269,6 +269,8 @@ static void run_seed(uint64_t seed)
         w->n->settings.log.segment_size_max = 64 << 10;
         w->n->settings.log.fill_step_min = 16 << 10;
         w->n->settings.log.fill_step_max = 64 << 10;
+        w->n->settings.log.checkpoint_size = rand_one_in(&w->rand, 3) ? 0 : 4 << 10;
+        w->n->settings.controller_log.checkpoint_size = w->n->settings.log.checkpoint_size / 8;
         if (rand_one_in(&w->rand, 4)) {
             (void)start_for(w->n, rand_below(&w->rand, 400));
         } else {

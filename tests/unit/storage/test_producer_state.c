@@ -296,6 +296,66 @@ static void model_apply(struct model_producer *m, const struct batch_header *h, 
     m->next = h->base_sequence + h->last_offset_delta + 1;
 }
 
+/* Through bytes and back, as a restart does it. */
+static struct producer_state *reborn(struct producer_state *ps, uint32_t producers_max)
+{
+    struct wbuf w;
+    wbuf_init(&w, 1 << 20);
+    producer_state_encode(ps, &w);
+    struct producer_state *back = state_new(producers_max);
+    enum err e = producer_state_restore(back, wbuf_slice(&w), producer_state_index(ps));
+    cr_assert(eq(int, e, ERR_OK));
+    cr_assert(eq(u64, producer_state_index(back), producer_state_index(ps)));
+    producer_state_assert_valid(back);
+    wbuf_done(&w);
+    producer_state_free(ps);
+    return back;
+}
+
+Test(producer_state, with_less_room_the_least_recently_used_ids_are_not_restored)
+{
+    struct producer_state *ps = state_new(10);
+    for (int i = 0; i < 10; i++) {
+        struct batch_header h = batch(i, 0, 0, 1);
+        apply(ps, &h, i, i);
+    }
+    ps = reborn(ps, 4);
+    cr_assert(eq(u32, producer_state_count(ps), 4));
+    struct producer_verdict v;
+    for (int i = 0; i < 10; i++) {
+        struct batch_header h = batch(i, 0, 0, 1);
+        cr_assert(eq(int, producer_state_check(ps, &h, &v), ERR_OK));
+        cr_assert(eq(int, v.is_duplicate, i >= 6), "id=%d", i);
+    }
+    producer_state_free(ps);
+}
+
+Test(producer_state, other_bytes_leave_it_empty)
+{
+    struct producer_state *ps = state_new(10);
+    for (int i = 0; i < 12; i++) {
+        struct batch_header h = batch(i % 3, 0, i / 3, 1);
+        apply(ps, &h, i, i);
+    }
+    struct wbuf w;
+    wbuf_init(&w, 1 << 20);
+    producer_state_encode(ps, &w);
+    struct producer_state *back = state_new(10);
+    for (size_t size = 0; size < w.size; size++) {
+        enum err e = producer_state_restore(back, slice_of(w.data, size), 1);
+        cr_assert(eq(int, e, ERR_CORRUPT), "size=%zu", size);
+        cr_assert(eq(u32, producer_state_count(back), 0));
+    }
+    wbuf_i8(&w, 0);
+    cr_assert(eq(int, producer_state_restore(back, wbuf_slice(&w), 1), ERR_CORRUPT));
+    w.data[1]++;
+    cr_assert(eq(int, producer_state_restore(back, wbuf_slice(&w), 1), ERR_NEWER_FORMAT));
+    cr_assert(eq(u32, producer_state_count(back), 0));
+    wbuf_done(&w);
+    producer_state_free(back);
+    producer_state_free(ps);
+}
+
 Test(producer_state, agrees_with_a_plain_model)
 {
     struct producer_state *ps = state_new(MODEL_IDS);
@@ -318,6 +378,9 @@ Test(producer_state, agrees_with_a_plain_model)
         } else if (rand_one_in(&rand, 4)) {
             h.base_sequence -= (int32_t)rand_below(&rand, 12);
             h.base_sequence = h.base_sequence < 0 ? 0 : h.base_sequence;
+        }
+        if (rand_one_in(&rand, 1000)) {
+            ps = reborn(ps, MODEL_IDS);
         }
         struct producer_verdict v;
         int64_t offset;
