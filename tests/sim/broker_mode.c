@@ -106,7 +106,9 @@ static void fill_settings(struct broker_run *run)
     settings->cluster.log.fill_step_min = w->fill_step_min;
     settings->cluster.log.fill_step_max = w->fill_step_max;
     settings->cluster.log.index_interval = w->index_interval;
+    settings->cluster.log.checkpoint_size = w->checkpoint_size;
     settings->cluster.controller_log = settings->cluster.log;
+    settings->cluster.controller_log.checkpoint_size = w->checkpoint_size / 4;
     if (w->crowd_size > 0) {
         settings->cluster.controller_log.segment_size_max = CONTROLLER_SEGMENT_SIZE_MAX;
     }

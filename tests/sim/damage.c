@@ -107,17 +107,18 @@ static void spoil(struct sim *sim, const struct found *f)
     assert(e == ERR_OK);
     free(bytes);
     sim_say(sim, "spoiled %s", f->paths[victim]);
-    sim_mark(sim, "sim_index_spoiled");
 }
 
-void damage_index_file(struct sim *sim)
+void damage_derived_file(struct sim *sim)
 {
     if (!sim_chance(sim, sim->swarm.index_rot_percent)) {
         return;
     }
-    struct found *f = find_files(sim, ".index");
+    bool is_checkpoint = sim->swarm.checkpoint_size > 0 && rand_one_in(&sim->rand, 2);
+    struct found *f = find_files(sim, is_checkpoint ? ".checkpoint" : ".index");
     if (f->count > 0) {
         spoil(sim, f);
+        sim_mark(sim, is_checkpoint ? "sim_checkpoint_spoiled" : "sim_index_spoiled");
     }
     free(f);
 }

@@ -259,7 +259,7 @@ void machine_crash(struct machine *m, const struct disk_sim_crash *how)
         io_sim_abandon(&m->ios[i]);
     }
     disk_sim_crash(sim->disk, &sim->rand, how);
-    damage_index_file(sim);
+    damage_derived_file(sim);
     sim->crashes++;
     sim->crash_at_step = UINT64_MAX;
     sim_trace(sim, "crash", how->is_power_loss, 0);
@@ -294,7 +294,7 @@ void machine_stop(struct machine *m)
         how.is_power_loss = true;
         disk_sim_crash(sim->disk, &sim->rand, &how);
     }
-    damage_index_file(sim);
+    damage_derived_file(sim);
 }
 
 struct io_sim_stats machine_io_stats(const struct machine *m)

@@ -155,6 +155,8 @@ void sim_draw_swarm(struct sim *sim)
         }
     }
     w->index_size_max = (uint32_t)PICK(sim, 0, 1 << 10, 64 << 10);
+    w->checkpoint_size = (uint32_t)PICK(sim, 0, 2 << 10, 16 << 10, 64 << 10);
+    w->state_size_max = (uint32_t)PICK(sim, 0, 30 << 10);
 }
 
 #define FIELD(name)                                                                       \
@@ -190,6 +192,8 @@ static const struct {
     FIELD(mangle_percent),
     FIELD(crash_soon_percent),
     FIELD(index_size_max),
+    FIELD(checkpoint_size),
+    FIELD(state_size_max),
     FIELD(misdirect_percent),
     FIELD(misread_one_in),
     FIELD(index_rot_percent),

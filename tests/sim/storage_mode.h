@@ -55,7 +55,8 @@ struct part {
     uint16_t shard;
     struct log *log;
     bool is_end_lost;      /* Damage reaches the end: the log takes no appends. */
-    uint64_t replay_index; /* Last one replayed. */
+    uint64_t replay_index;   /* Last one replayed. */
+    uint64_t restored_index; /* Of the checkpoint that it was opened from; 0 = none. */
     struct producer_state *producers;
     uint64_t cuts_count;
     struct log_cut cut;

@@ -2,6 +2,8 @@
 #include <string.h>
 
 #include "core/assert.h"
+#include "core/rbuf.h"
+#include "storage/producer_state.h"
 
 #include "tests/sim/storage_mode.h"
 
@@ -89,6 +91,85 @@ static enum err on_replay(void *context, const struct log_entry *entry)
     return ERR_OK;
 }
 
+static void on_checkpoint(void *context, struct wbuf *out)
+{
+    struct part *p = context;
+    struct sim *sim = part_sim(p);
+    sim_check(sim,
+              log_last_index(p->log) == p->model.last_index,
+              "%s: a checkpoint in the middle of something",
+              p->name);
+    const uint32_t padding_size = (uint32_t)rand_below(&sim->rand, sim->swarm.state_size_max + 1);
+    wbuf_u32(out, padding_size);
+    for (uint32_t i = 0; i < padding_size; i++) {
+        wbuf_i8(out, 1);
+    }
+    producer_state_encode(p->producers, out);
+}
+
+/* Only of what can never be taken back. */
+static enum err on_restore(void *context, struct slice state, uint64_t index)
+{
+    struct part *p = context;
+    const struct model_log *m = &p->model;
+    sim_check(part_sim(p),
+              index > 0 && index <= m->flushed_index && index <= m->commit_index,
+              "%s: checkpoint=%" PRIu64 " flushed=%" PRIu64 " commit=%" PRIu64,
+              p->name,
+              index,
+              m->flushed_index,
+              m->commit_index);
+    struct rbuf r = rbuf_over(state.data, state.size);
+    rbuf_skip(&r, rbuf_u32(&r));
+    enum err e = producer_state_restore(p->producers, rbuf_bytes(&r, rbuf_left(&r)), index);
+    sim_check(part_sim(p), e == ERR_OK, "%s: restored state: %s", p->name, err_name(e));
+    p->replay_index = index;
+    p->restored_index = index;
+    return ERR_OK;
+}
+
+/* The ends of all terms. What was damaged may have been the beginning of one. */
+static void check_terms(struct part *p)
+{
+    const struct model_log *m = &p->model;
+    if (m->rotten_count > 0) {
+        return;
+    }
+    uint64_t wanted_term = 0;
+    int64_t wanted_offset = 0;
+    uint64_t at = 1;
+    for (uint64_t term = 0; term <= p->term; term++) {
+        for (; at <= m->last_index && model_log_at(m, at)->term <= term; at++) {
+            wanted_term = model_log_at(m, at)->term;
+            wanted_offset = model_log_at(m, at)->next_offset;
+        }
+        uint64_t found_term = 0;
+        int64_t found_offset = 0;
+        bool is_found = log_term_end(p->log, term, &found_term, &found_offset);
+        sim_check(part_sim(p),
+                  is_found == (wanted_term > 0) && found_term == wanted_term &&
+                      found_offset == wanted_offset,
+                  "%s: term=%" PRIu64 " ends as %" PRIu64 " at=%" PRId64 ", not as %" PRIu64
+                  " at=%" PRId64,
+                  p->name,
+                  term,
+                  found_term,
+                  found_offset,
+                  wanted_term,
+                  wanted_offset);
+    }
+}
+
+/* Below a checkpoint nobody looks for it. */
+static uint64_t rotten_above(const struct model_log *m, uint64_t index)
+{
+    uint64_t count = 0;
+    for (uint64_t i = index + 1; i <= m->last_index; i++) {
+        count += model_log_at(m, i)->is_rotten;
+    }
+    return count;
+}
+
 /* Damage is what was planted, and nothing else. Returns the last index that the log can have. */
 static uint64_t check_damage(struct part *p)
 {
@@ -119,12 +200,13 @@ static uint64_t check_damage(struct part *p)
             found += index <= p->model.last_index && model_log_at(&p->model, index)->is_rotten;
         }
     }
+    uint64_t planted = rotten_above(&p->model, p->restored_index);
     sim_check(sim,
-              found == p->model.rotten_count,
+              found == planted,
               "%s: damage found=%" PRIu64 " planted=%" PRIu64,
               p->name,
               found,
-              p->model.rotten_count);
+              planted);
     return last;
 }
 
@@ -218,6 +300,7 @@ static void on_opened(void *context, enum err e)
     check_last(p, check_damage(p));
     if (!p->is_end_lost) {
         part_producers_check(p);
+        check_terms(p);
     }
     check_vote(p);
     run_settle(p->run);
@@ -258,6 +341,8 @@ static const struct log_callbacks callbacks = {
     .on_room = on_room,
     .on_failed = on_failed,
     .on_replay = on_replay,
+    .on_checkpoint = on_checkpoint,
+    .on_restore = on_restore,
     .on_opened = on_opened,
 };
 
@@ -269,6 +354,7 @@ void part_open(struct part *p)
     p->state = PART_OPENING;
     p->is_end_lost = false;
     p->replay_index = 0;
+    p->restored_index = 0;
     part_producers_reset(p);
     p->writes_count = 0;
     p->run->opening_count++;
@@ -278,7 +364,8 @@ void part_open(struct part *p)
                                              .options = {.segment_size_max = w->segment_size_max,
                                                          .fill_step_min = w->fill_step_min,
                                                          .fill_step_max = w->fill_step_max,
-                                                         .index_interval = w->index_interval},
+                                                         .index_interval = w->index_interval,
+                                                         .checkpoint_size = w->checkpoint_size},
                                              .callbacks = &callbacks,
                                              .context = p},
                           &p->log);

@@ -1,6 +1,7 @@
 /* What a log knows of idempotent producers, kept as the layer above keeps it: taken from what is
  * appended and replayed, and rolled back when the log is cut. The model's answer comes from walking
- * its entries backwards; entries that were damaged on purpose are those that no replay can see. */
+ * its entries backwards; entries that were damaged on purpose are those that no replay can see, but
+ * a checkpoint from before may know. */
 #include <inttypes.h>
 
 #include "core/assert.h"
@@ -20,12 +21,14 @@ struct known {
     const struct model_entry *batches[PRODUCER_BATCHES];
 };
 
-static struct known known_of(const struct model_log *m, int64_t id)
+static struct known known_of(const struct part *p, int64_t id)
 {
+    const struct model_log *m = &p->model;
     struct known k = {.id = id};
     for (uint64_t i = m->last_index; i > 0 && k.count < PRODUCER_BATCHES; i--) {
         const struct model_entry *e = model_log_at(m, i);
-        if (e->size == 0 || e->is_rotten || e->identity.producer_id != id) {
+        bool is_lost = e->is_rotten && i > p->restored_index;
+        if (e->size == 0 || is_lost || e->identity.producer_id != id) {
             continue;
         }
         bool is_older_epoch =
@@ -56,7 +59,7 @@ struct batch_identity part_producers_draw(struct part *p)
     if (rand_one_in(&sim->rand, 2)) {
         return (struct batch_identity){-1, -1, -1};
     }
-    struct known k = known_of(&p->model, (int64_t)sim_between(sim, 1, IDS_COUNT));
+    struct known k = known_of(p, (int64_t)sim_between(sim, 1, IDS_COUNT));
     if (k.count == 0) {
         /* Nothing is known of it: it may begin anywhere, also shortly before the numbers end. */
         int32_t base = rand_one_in(&sim->rand, 4) ? INT32_MAX - 50 : 0;
@@ -104,7 +107,7 @@ expect(struct part *p, const struct batch_header *h, enum err wanted, int64_t du
 
 static void check_producer(struct part *p, int64_t id)
 {
-    struct known k = known_of(&p->model, id);
+    struct known k = known_of(p, id);
     for (uint32_t i = 0; i < k.count; i++) {
         struct batch_header h = header_of(p, k.batches[i]);
         expect(p, &h, ERR_OK, k.batches[i]->base_offset);
