@@ -113,8 +113,8 @@ enum err checkpoint_decode(struct slice bytes, struct checkpoint *ret_checkpoint
     c.points = take(&rest, points_size);
     c.configuration = take(&rest, h->configuration_size);
     c.state = take(&rest, h->state_size);
-    if (h->index == 0 || h->start_offset < 0 || h->start_offset > h->next_offset || h->segment > h->index + 1 || !are_terms_in_order(&c) ||
-        !are_points_in_order(&c)) {
+    if (h->index == 0 || h->start_offset < 0 || h->start_offset > h->next_offset ||
+        h->segment > h->index + 1 || !are_terms_in_order(&c) || !are_points_in_order(&c)) {
         return ERR_CORRUPT;
     }
     *ret_checkpoint = c;

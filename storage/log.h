@@ -159,8 +159,8 @@ void log_set_commit(struct log *l, uint64_t index);
 
 /* The log start moved to offset, which is committed and not above log_next_offset: only rises, and
  * is remembered by checkpoints only; after each open it is said again (DESIGN 4.9: the log never
- * moves it by itself). Reads below end with ERR_OUT_OF_RANGE, segments wholly below leave the log at once and
- * the disk when nobody reads them any more, at the shard's pace. */
+ * moves it by itself). Reads below end with ERR_OUT_OF_RANGE, segments wholly below leave the log
+ * at once and the disk when nobody reads them any more, at the shard's pace. */
 void log_set_start(struct log *l, int64_t offset);
 /* The last entry that the durable checkpoint covers: recovery begins behind it. 0 = none. */
 uint64_t log_checkpoint_index(const struct log *l);

@@ -337,8 +337,8 @@ bool log_checkpoint_is_quiet(const struct log *l);
 void log_checkpoint_cancel(struct log *l);
 /* The flusher failed. */
 void log_checkpoint_abandon(struct log *l);
-/* No recovery needs the entries of seg for the owner's state: the durable checkpoint covers them and
- * points behind seg (or the log makes no checkpoints). Only then it may be rewritten, or go. */
+/* No recovery needs the entries of seg for the owner's state: the durable checkpoint covers them
+ * and points behind seg (or the log makes no checkpoints). Only then it may be rewritten, or go. */
 bool log_checkpoint_covers(const struct log_segment *seg);
 /* malloc'd "<dir>/<index>.checkpoint". NULL without memory. */
 char *log_checkpoint_path(const struct log *l, uint64_t index);

@@ -4,8 +4,8 @@
 
 #include "tests/sim/sim.h"
 
-/* Perhaps spoils an index or a checkpoint: a bit, a sector of noise, a point that lies, or the bytes
- * of another such file. */
+/* Perhaps spoils an index or a checkpoint: a bit, a sector of noise, a point that lies, or the
+ * bytes of another such file. */
 void damage_derived_file(struct sim *sim);
 
 /* Perhaps takes the vote of group 0 out of the stores. */

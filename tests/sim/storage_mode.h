@@ -54,7 +54,7 @@ struct part {
     enum part_state state;
     uint16_t shard;
     struct log *log;
-    bool is_end_lost;      /* Damage reaches the end: the log takes no appends. */
+    bool is_end_lost;        /* Damage reaches the end: the log takes no appends. */
     uint64_t replay_index;   /* Last one replayed. */
     uint64_t restored_index; /* Of the checkpoint that it was opened from; 0 = none. */
     struct producer_state *producers;

@@ -35,7 +35,8 @@ struct log_rig {
     struct log_options options;
     struct log_shared_options shared_options;
     bool is_replay_strict;
-    size_t state_size_max; /* The owner's state in checkpoints is padded to a random size up to it. */
+    size_t
+        state_size_max; /* The owner's state in checkpoints is padded to a random size up to it. */
     bool has_decoy;
     uint64_t seed;
 
