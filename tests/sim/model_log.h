@@ -31,8 +31,15 @@ struct model_log {
     uint64_t commit_index;
     uint64_t cut_index; /* A cut from here on is in flight; 0 = none. */
     uint64_t rotten_count;
-    bool is_wounded; /* By a misdirected write: the next open tells which entries are lost. */
+    bool is_wounded;      /* By a misdirected write: the next open tells which entries are lost. */
+    uint64_t doubt_index; /* But up to here it did not look: a checkpoint covered them. */
 };
+
+/* Some entries cannot be read any more, or perhaps not. */
+static inline bool model_log_is_damaged(const struct model_log *m)
+{
+    return m->rotten_count > 0 || m->doubt_index > 0;
+}
 
 void model_log_done(struct model_log *m);
 /* Takes over e's memory. */

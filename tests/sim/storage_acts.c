@@ -124,7 +124,7 @@ static void cut(struct part *p)
 {
     struct sim *sim = part_sim(p);
     struct model_log *m = &p->model;
-    bool is_damaged = m->rotten_count > 0 || p->run->misdirected.is_now;
+    bool is_damaged = model_log_is_damaged(m) || p->run->misdirected.is_now;
     if (m->last_index == m->commit_index || is_damaged) {
         return;
     }

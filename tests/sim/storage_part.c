@@ -59,6 +59,13 @@ static void check_entry(struct part *p, const struct log_entry *entry)
               entry->payload.size);
 }
 
+/* What the open has not seen up to end_index is lost, if something happened to it. */
+static void lose_unseen(struct part *p, uint64_t end_index)
+{
+    const uint64_t limit = p->model.is_wounded ? UINT64_MAX : p->model.doubt_index + 1;
+    model_log_lose(&p->model, p->replay_index + 1, end_index < limit ? end_index : limit);
+}
+
 static enum err on_replay(void *context, const struct log_entry *entry)
 {
     struct part *p = context;
@@ -70,9 +77,7 @@ static enum err on_replay(void *context, const struct log_entry *entry)
               entry->index,
               p->replay_index,
               p->model.last_index);
-    if (p->model.is_wounded) {
-        model_log_lose(&p->model, p->replay_index + 1, entry->index);
-    }
+    lose_unseen(p, entry->index);
     for (uint64_t i = p->replay_index + 1; i < entry->index; i++) {
         sim_check(sim,
                   model_log_at(&p->model, i)->is_rotten,
@@ -293,10 +298,11 @@ static void on_opened(void *context, enum err e)
             log_last_index(p->log),
             p->model.flushed_index,
             p->model.cut_index);
-    if (p->model.is_wounded) {
-        model_log_lose(&p->model, p->replay_index + 1, p->model.flushed_index + 1);
-        p->model.is_wounded = false;
+    lose_unseen(p, p->model.flushed_index + 1);
+    if (p->model.is_wounded || p->restored_index < p->model.doubt_index) {
+        p->model.doubt_index = p->restored_index;
     }
+    p->model.is_wounded = false;
     check_last(p, check_damage(p));
     if (!p->is_end_lost) {
         part_producers_check(p);

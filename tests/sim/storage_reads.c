@@ -73,12 +73,12 @@ static void on_read_done(struct log_read *r)
                   r->dst_size);
     } else if (r->result == ERR_CORRUPT) {
         sim_check(sim,
-                  p->model.rotten_count > 0 || misdirect_explains(p->run, r->result),
+                  model_log_is_damaged(&p->model) || misdirect_explains(p->run, r->result),
                   "%s: a read meets damage",
                   p->name);
     } else if (r->result != ERR_OK && r->result != ERR_BUSY) {
         sim_check(sim,
-                  is_cut || p->model.rotten_count > 0 || p->run->is_fault_allowed,
+                  is_cut || model_log_is_damaged(&p->model) || p->run->is_fault_allowed,
                   "%s: read: %s offset=%" PRId64 " end=%" PRId64,
                   p->name,
                   err_name(r->result),
@@ -131,7 +131,8 @@ static void on_time_done(struct log_time_query *q)
     struct time_probe *probe = container_of(q, struct time_probe, query);
     struct part *p = probe->part;
     struct sim *sim = part_sim(p);
-    if (q->result == ERR_OK && probe->cuts_count == p->cuts_count && p->model.rotten_count == 0) {
+    if (q->result == ERR_OK && probe->cuts_count == p->cuts_count &&
+        !model_log_is_damaged(&p->model)) {
         bool is_found = q->ret_offset != -1;
         sim_check(sim,
                   is_found == probe->is_found &&

@@ -74,7 +74,7 @@ void rot_plant(struct storage_run *run)
     struct part *p = &run->parts[rand_below(&sim->rand, run->parts_count)];
     struct model_log *m = &p->model;
     bool is_quiet = m->flushed_index == m->last_index && m->cut_index == 0;
-    if (m->flushed_index == 0 || m->rotten_count > 0 || m->is_wounded || !is_quiet) {
+    if (m->flushed_index == 0 || model_log_is_damaged(m) || m->is_wounded || !is_quiet) {
         return;
     }
     /* The newest entries are the ones that could be taken for a torn write. */
