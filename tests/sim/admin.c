@@ -64,6 +64,11 @@ static void begin_life(struct broker_run *run, struct sim_topic *t)
     }
 }
 
+static int32_t all_partitions_count(const struct broker_run *run, const struct sim_topic *t)
+{
+    return t->partitions_count + (int32_t)run->sim->swarm.partitions_extra;
+}
+
 static void end_life(struct sim_topic *t)
 {
     for (int32_t i = 0; i < t->partitions_count; i++) {
@@ -165,13 +170,14 @@ static void check_live(struct admin *a, const struct metadata_response_topic *m)
     if (t->state != TOPIC_LIVE) {
         return;
     }
+    size_t expected_count = (size_t)all_partitions_count(a->actor.run, t);
     sim_check(sim,
-              m->error_code == KAFKA_NONE && m->partitions_count == (size_t)t->partitions_count,
-              "a created topic is gone or changed: %s error_code=%d partitions=%zu expected=%d",
+              m->error_code == KAFKA_NONE && m->partitions_count == expected_count,
+              "a created topic is gone or changed: %s error_code=%d partitions=%zu expected=%zu",
               t->name,
               m->error_code,
               m->partitions_count,
-              t->partitions_count);
+              expected_count);
     if (uuid_is_zero(&t->id)) {
         t->id = m->topic_id;
     }
@@ -280,7 +286,7 @@ static void send_create(struct admin *a)
     create_topics_request_init(&request);
     create_topics_request_topic_init(&topic);
     topic.name = slice_of_string(a->topic->name);
-    topic.num_partitions = a->topic->partitions_count;
+    topic.num_partitions = all_partitions_count(a->actor.run, a->topic);
     topic.replication_factor = 1;
     add_configs(a->topic, &topic, configs, text);
     request.topics = &topic;

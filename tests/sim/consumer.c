@@ -307,10 +307,12 @@ static void gather_items(struct consumer *c, struct read_call *rc, bool with_ear
             if (position->life != t->life) {
                 *position = (struct consumer_position){.life = t->life};
             }
+            /* Of a topic that is being created any partition is as good as any other. */
+            uint64_t extra = rand_below(&run->sim->rand, run->sim->swarm.partitions_extra + 1);
             rc->items[rc->items_count++] =
                 (struct read_item){.topic = i,
                                    .life = t->life,
-                                   .partition = j,
+                                   .partition = is_known ? j : j + (int32_t)extra,
                                    .offset = position->offset,
                                    .is_early = !is_known,
                                    .high_watermark = t->histories[j].high_watermark};

@@ -132,10 +132,11 @@ void sim_draw_swarm(struct sim *sim)
     w->index_interval = (uint32_t)PICK(sim, 4 << 10, 8 << 10);
     w->memory_size = (size_t)PICK(sim, 16 << 20, 64 << 20);
     w->cache_size_max = (size_t)PICK(sim, 0, 64 << 10, 1 << 20);
+    w->partitions_extra = sim_chance(sim, 4) ? 250 : 0;
     w->crowd_size = sim_chance(sim, 10) ? 24 : 0;
     w->partitions = (uint32_t)sim_between(sim, 1, 5);
     w->record_size_max = (uint32_t)PICK(sim, 20, 60, 60, 300);
-    w->batch_records_max = (uint32_t)PICK(sim, 10, 40, 60, 100);
+    w->batch_records_max = (uint32_t)PICK(sim, 20, 60, 60, 150);
     w->large_one_in = (uint32_t)PICK(sim, 0, 200);
     w->cut_weight = (uint32_t)PICK(sim, 0, 12, 40);
     w->delete_weight = (uint32_t)PICK(sim, 0, 0, 2);
@@ -169,20 +170,49 @@ static const struct {
     size_t offset;
     size_t size;
 } fields[] = {
-    FIELD(shards_max),         FIELD(is_flush_shared),    FIELD(crashes_max),
-    FIELD(steps_per_life),     FIELD(clean_stop_percent), FIELD(quiet_percent),
-    FIELD(segment_size_max),   FIELD(fill_step_min),      FIELD(fill_step_max),
-    FIELD(index_interval),     FIELD(memory_size),        FIELD(cache_size_max),
-    FIELD(partitions),         FIELD(crowd_size),         FIELD(record_size_max),
-    FIELD(batch_records_max),  FIELD(large_one_in),       FIELD(cut_weight),
-    FIELD(delete_weight),      FIELD(rot_percent),        FIELD(mangle_percent),
-    FIELD(crash_soon_percent), FIELD(index_size_max),     FIELD(checkpoint_size),
-    FIELD(state_size_max),     FIELD(misdirect_percent),  FIELD(misread_one_in),
-    FIELD(index_rot_percent),  FIELD(vote_loss_percent),  FIELD(capacity_size),
-    FIELD(sync_fail_one_in),   FIELD(write_fail_one_in),  FIELD(short_one_in),
-    FIELD(slow_one_in),        FIELD(sync_us_max),        FIELD(transfer_us_max),
-    FIELD(pause_us_max),       FIELD(overtake_one_in),    FIELD(cut_connection_one_in),
+    /* clang-format off */
+    FIELD(shards_max),
+    FIELD(is_flush_shared),
+    FIELD(crashes_max),
+    FIELD(steps_per_life),
+    FIELD(clean_stop_percent),
+    FIELD(quiet_percent),
+    FIELD(segment_size_max),
+    FIELD(fill_step_min),
+    FIELD(fill_step_max),
+    FIELD(index_interval),
+    FIELD(memory_size),
+    FIELD(cache_size_max),
+    FIELD(partitions),
+    FIELD(partitions_extra),
+    FIELD(crowd_size),
+    FIELD(record_size_max),
+    FIELD(batch_records_max),
+    FIELD(large_one_in),
+    FIELD(cut_weight),
+    FIELD(delete_weight),
+    FIELD(rot_percent),
+    FIELD(mangle_percent),
+    FIELD(crash_soon_percent),
+    FIELD(index_size_max),
+    FIELD(checkpoint_size),
+    FIELD(state_size_max),
+    FIELD(misdirect_percent),
+    FIELD(misread_one_in),
+    FIELD(index_rot_percent),
+    FIELD(vote_loss_percent),
+    FIELD(capacity_size),
+    FIELD(sync_fail_one_in),
+    FIELD(write_fail_one_in),
+    FIELD(short_one_in),
+    FIELD(slow_one_in),
+    FIELD(sync_us_max),
+    FIELD(transfer_us_max),
+    FIELD(pause_us_max),
+    FIELD(overtake_one_in),
+    FIELD(cut_connection_one_in),
     FIELD(store_area_blocks),
+    /* clang-format on */
 };
 
 void sim_print_swarm(const struct sim *sim, FILE *out)

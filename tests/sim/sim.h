@@ -47,7 +47,8 @@ struct sim_swarm {
     size_t memory_size; /* Per shard. */
     size_t cache_size_max;
     uint32_t partitions;
-    uint32_t crowd_size; /* Topics that are created by one request; 0 = none. */
+    uint32_t partitions_extra; /* Of each topic, that nobody writes to. */
+    uint32_t crowd_size;       /* Topics that are created by one request; 0 = none. */
     uint32_t record_size_max;
     uint32_t batch_records_max;
     uint32_t large_one_in; /* A batch much larger than the others; 0 = never. */
