@@ -129,11 +129,16 @@ static bool is_cut(const struct segment_scan *scan, const struct entry_header *h
     return false;
 }
 
+/* What an older life of the log, or a cut, left behind. */
+static bool is_of_other_life(const struct segment_scan *scan, const struct entry_header *h)
+{
+    return h->generation < scan->generation_min || h->generation > scan->generation_max ||
+           is_cut(scan, h);
+}
+
 static enum entry_fault check_order(const struct segment_scan *scan, const struct entry_header *h)
 {
-    bool is_of_other_life =
-        h->generation < scan->generation_min || h->generation > scan->generation_max;
-    if (is_of_other_life || is_cut(scan, h)) {
+    if (is_of_other_life(scan, h)) {
         return ENTRY_FAULT_GENERATION;
     }
     if (h->index != scan->index || h->base_offset != scan->offset || h->term < scan->term) {
@@ -217,9 +222,7 @@ static bool is_candidate(const struct segment_scan *scan,
     if (h.salt != scan->salt || entry_check_fields(&h, scan->salt) != ENTRY_GOOD) {
         return false;
     }
-    bool is_of_other_life =
-        h.generation < scan->generation_min || h.generation > scan->generation_max;
-    if (is_of_other_life || is_cut(scan, &h)) {
+    if (is_of_other_life(scan, &h)) {
         return false;
     }
     if (h.index <= scan->index || h.base_offset < scan->offset || h.term < scan->term) {
