@@ -89,6 +89,7 @@ struct http_conn {
     struct stream_send continue_send;
     bool is_sending;
     bool is_sending_continue;
+    bool is_eof; /* The client sends no more; what it asked is answered. */
 };
 
 struct http_server {
@@ -248,7 +249,12 @@ static void read_next(struct http_conn *c)
         feed(c, pending + pos, size - pos);
     }
     free(pending);
-    if (c->state == HTTP_READING) {
+    if (c->state != HTTP_READING) {
+        return;
+    }
+    if (c->is_eof) {
+        close_conn(c);
+    } else {
         stream_resume(c->stream);
     }
 }
@@ -265,7 +271,7 @@ static void on_answer_released(struct stream_send *send)
     }
     if (c->is_keep_alive && !c->server->is_stopping) {
         read_next(c);
-    } else if (c->error_status != 0) {
+    } else if (c->error_status != 0 && !c->is_eof) {
         c->state = HTTP_LINGERING;
         arm(c, LINGER_US);
         stream_resume(c->stream);
@@ -642,6 +648,15 @@ static void on_received(void *user)
     assert(false && "no stream_receive_into here");
 }
 
+static void on_eof(void *user)
+{
+    struct http_conn *c = user;
+    c->is_eof = true;
+    if (c->state == HTTP_READING || c->state == HTTP_LINGERING) {
+        close_conn(c);
+    }
+}
+
 static void on_closed(void *user, enum err reason)
 {
     (void)reason;
@@ -654,6 +669,7 @@ static void on_closed(void *user, enum err reason)
 static const struct stream_user_ops stream_ops = {
     .on_data = on_data,
     .on_received = on_received,
+    .on_eof = on_eof,
     .on_closed = on_closed,
 };
 

@@ -164,7 +164,8 @@ static void on_request(void *context, struct conn_request *cr)
     request_release(r);
 }
 
-static void on_closed(void *context, struct conn *c)
+/* Nobody waits any more, or nobody could ask again: a parked request ends with what there is. */
+static void end_wait(void *context, struct conn *c)
 {
     (void)context;
     struct request *r = conn_state(c);
@@ -236,7 +237,8 @@ struct conn_handler dispatch_conn_handler(struct dispatch *d)
         .context = d,
         .classify = classify,
         .on_request = on_request,
-        .on_closed = on_closed,
+        .on_eof = end_wait,
+        .on_closed = end_wait,
     };
 }
 

@@ -323,6 +323,9 @@ void conn_pump(struct conn *c)
         any |= start_ready(c);
         any |= conn_receive_retry(c);
     } while (any);
+    if (c->is_eof && !c->is_blocked) {
+        conn_end(c); /* All it sent is a request by now, or never will be. */
+    }
     close_if_drained(c);
     c->is_pumping = false;
     try_free(c);
@@ -362,6 +365,17 @@ static void on_received(void *user)
     conn_pump(c);
 }
 
+static void on_eof(void *user)
+{
+    struct conn *c = user;
+    const struct conn_handler *h = &c->server->handler;
+    conn_receive_eof(c);
+    if (h->on_eof != NULL) {
+        h->on_eof(h->context, c);
+    }
+    conn_pump(c);
+}
+
 static void on_closed(void *user, enum err reason)
 {
     struct conn *c = user;
@@ -389,6 +403,7 @@ static void on_closed(void *user, enum err reason)
 const struct stream_user_ops conn_stream_ops = {
     .on_data = on_data,
     .on_received = on_received,
+    .on_eof = on_eof,
     .on_closed = on_closed,
 };
 
@@ -449,6 +464,11 @@ uint32_t conn_listener_index(const struct conn *c)
 const char *conn_peer(const struct conn *c)
 {
     return c->peer;
+}
+
+bool conn_is_ending(const struct conn *c)
+{
+    return c->is_eof || c->state != CONN_OPEN;
 }
 
 void conn_set_state(struct conn *c, void *state)

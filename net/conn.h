@@ -91,6 +91,9 @@ struct conn_handler {
     /* Starts a request. It must later be answered exactly once (conn_answer, conn_answer_nothing)
      * or the connection ended with conn_abort. May answer inside the call. */
     void (*on_request)(void *context, struct conn_request *r);
+    /* The peer sends no more, and reads or is gone: requests in flight are answered as ever, but
+     * what waits for something that may never come should end its wait. May be NULL. */
+    void (*on_eof)(void *context, struct conn *c);
     /* The connection is going; the requests in flight must still be answered (nothing is sent). */
     void (*on_closed)(void *context, struct conn *c);
 };
@@ -153,6 +156,9 @@ void conn_request_drop_frame(struct conn_request *r);
 
 uint32_t conn_listener_index(const struct conn *c);
 const char *conn_peer(const struct conn *c); /* "address:port" */
+/* Nothing more comes from the peer, or is read: it half-closed, broke the protocol, or the server
+ * stops. An answer of it should not wait for long. */
+bool conn_is_ending(const struct conn *c);
 /* A place for the handler's state of the connection; NULL at first. */
 void conn_set_state(struct conn *c, void *state);
 void *conn_state(const struct conn *c);

@@ -65,6 +65,7 @@ struct conn {
     bool is_paused;         /* stream_pause is in force. */
     bool is_blocked;        /* The frame of the complete prefix may not begin yet. */
     bool is_receiving_into; /* The rest of incoming comes by on_received. */
+    bool is_eof;            /* The peer sends no more. */
     struct conn_request *incoming;
     size_t incoming_size; /* Bytes of its frame that are there. */
     uint8_t *spill;       /* Bytes that came while blocked. */
@@ -147,6 +148,8 @@ void conn_drop_waiting(struct conn *c);
 /* conn_receive.c */
 void conn_receive_data(struct conn *c, const uint8_t *data, size_t size);
 void conn_receive_done(struct conn *c);
+/* The peer sends no more: what it sent is still looked at. */
+void conn_receive_eof(struct conn *c);
 /* Goes on behind a block. True if anything was read. */
 bool conn_receive_retry(struct conn *c);
 void conn_receive_on_memory(struct buf_waiter *w);

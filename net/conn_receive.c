@@ -226,6 +226,15 @@ void conn_receive_done(struct conn *c)
     settle(c);
 }
 
+void conn_receive_eof(struct conn *c)
+{
+    c->is_eof = true;
+    if (c->is_receiving_into) {
+        c->is_receiving_into = false;
+        conn_receive_drop(c); /* Its rest never comes. */
+    }
+}
+
 bool conn_receive_retry(struct conn *c)
 {
     if (!c->is_blocked || c->waiter.is_waiting || c->state != CONN_OPEN) {

@@ -15,7 +15,12 @@
  *  5. on_closed comes exactly once, for whatever reason, as the last callback but on_released. The
  *     user then calls stream_free once nothing is outstanding, from inside on_closed or on_released
  *     at the earliest.
- *  6. stream_close drops what is queued (it is released, unsent) and leads to on_closed; what the
+ *  6. on_eof comes at most once, behind the last byte of a peer that sends no more and may still
+ *     read (it half-closed; one that went away looks the same until something is sent to it). No
+ *     on_data or on_received comes after it, and the dst of a stream_receive_into is the user's
+ *     again. The stream stays open for sends; the user closes it. A user without on_eof gets
+ *     on_closed instead.
+ *  7. stream_close drops what is queued (it is released, unsent) and leads to on_closed; what the
  *     peer's machine or our kernel already took still arrives. Closing twice is harmless.
  */
 #pragma once
@@ -61,6 +66,7 @@ struct stream_send {
 struct stream_user_ops {
     void (*on_data)(void *user, const uint8_t *data, size_t size);
     void (*on_received)(void *user);                /* stream_receive_into is complete. */
+    void (*on_eof)(void *user);                     /* May be NULL. */
     void (*on_closed)(void *user, enum err reason); /* ERR_CLOSED: by the peer, in order. */
 };
 

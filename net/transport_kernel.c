@@ -65,6 +65,7 @@ struct kernel_stream {
     bool is_in_flight;     /* in_op */
     bool is_cancelling;    /* in_op, by close_op */
     bool is_paused;
+    bool is_eof;        /* The peer sends no more. */
     bool is_delivering; /* A callback runs that may ask for the next receive. */
     bool is_releasing;  /* The same for sends. */
     uint8_t *into;
@@ -210,6 +211,19 @@ static void deliver(struct kernel_stream *st, const uint8_t *data, size_t size)
     }
 }
 
+static void take_eof(struct kernel_stream *st)
+{
+    st->is_eof = true;
+    st->into = NULL;
+    st->into_left = 0;
+    st->ops->on_eof(st->user);
+}
+
+static bool is_half_close(const struct kernel_stream *st, const struct io_op *op)
+{
+    return op->result == ERR_EOF && st->state == KERNEL_STREAM_OPEN && st->ops->on_eof != NULL;
+}
+
 static void on_receive_done(struct io_op *op)
 {
     struct kernel_stream *st = container_of(op, struct kernel_stream, in_op);
@@ -225,6 +239,8 @@ static void on_receive_done(struct io_op *op)
         } else if (st->state == KERNEL_STREAM_OPEN) {
             take_into(st, size);
         }
+    } else if (is_half_close(st, op)) {
+        take_eof(st);
     } else {
         log_failed(st, op);
         begin_close(st, reason_of(op));
@@ -236,7 +252,7 @@ static void on_receive_done(struct io_op *op)
 
 static void start_receive(struct kernel_stream *st)
 {
-    bool is_wanted = st->state == KERNEL_STREAM_OPEN && !st->is_paused;
+    bool is_wanted = st->state == KERNEL_STREAM_OPEN && !st->is_paused && !st->is_eof;
     if (!is_wanted || st->is_in_flight || st->is_delivering) {
         return;
     }

@@ -230,11 +230,17 @@ static void end_parking(struct fetch *f)
     request_unpark(f->request);
 }
 
+/* A client that half-closed cannot ask again, and perhaps it only went: its fetches do not wait. */
+static bool is_ending(const struct fetch *f)
+{
+    return f->request->d->is_stopping || conn_is_ending(f->request->conn);
+}
+
 /* The answer need not wait (any longer). */
 static bool is_satisfied(const struct fetch *f)
 {
     const struct fetch_request *in = fetch_in(f);
-    if (f->is_expired || f->is_failed || f->parts_count == 0 || f->request->d->is_stopping) {
+    if (f->is_expired || f->is_failed || f->parts_count == 0 || is_ending(f)) {
         return true;
     }
     if (in->max_wait_ms <= 0 || in->min_bytes <= 0) {
@@ -302,8 +308,7 @@ static void on_memory(struct buf_waiter *w)
 
 static bool may_wait(const struct fetch *f)
 {
-    return fetch_in(f)->max_wait_ms > 0 && !f->is_expired && !f->is_failed &&
-           !f->request->d->is_stopping;
+    return fetch_in(f)->max_wait_ms > 0 && !f->is_expired && !f->is_failed && !is_ending(f);
 }
 
 /* All reads of a round ended. With nothing read for want of memory, the answer waits for some as

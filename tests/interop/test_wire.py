@@ -2,6 +2,7 @@
 """The wire by hand: what real clients rely on but do not show, and what only broken ones send.
 Numbers like C018 are those of the public fault reports the expectations come from."""
 import atexit
+import socket
 import time
 import urllib.request
 import uuid
@@ -148,6 +149,46 @@ def test_byte_by_byte():
             c.send_raw(bytes([byte]))
             time.sleep(0.002)
         equal(c.receive().i32(), 7, "correlation id")
+
+
+def until_closed(c):
+    data = b""
+    while part := c.socket.recv(1 << 16):
+        data += part
+    return data
+
+
+def test_half_closed_clients_are_answered():
+    """printf ... | nc: all that was asked is answered, in order, and then the broker closes. A fetch
+    does not wait: such a client cannot ask again, and one that went away looks the same."""
+    with connect() as c:
+        topic = new_topic(c)
+        for i in range(10):
+            records = batch([b"x" * 50000] * 3)
+            send(c, "produce", 9, {"acks": -1, "timeout_ms": 10000, "transactional_id": None, "topic_data": [
+                {"name": topic, "partition_data": [{"index": 0, "records": records}]}]})
+        last = send(c, "fetch", 11, {"replica_id": -1, "max_wait_ms": 60000, "min_bytes": 1 << 30, "session_epoch": -1,
+                                     "topics": [{"topic": topic, "partitions": [part(0, current_leader_epoch=-1)]}]})
+        c.send_raw(wire.i32(100) + b"half a frame")
+        c.socket.shutdown(socket.SHUT_WR)
+        began = time.monotonic()
+        for i in range(10):
+            p = receive(c, "produce", 9, last - 10 + i)["responses"][0]["partition_responses"][0]
+            equal((p["error_code"], p["base_offset"]), (NONE, 3 * i), "produce")
+        equal(receive(c, "fetch", 11, last)["responses"][0]["partitions"][0]["error_code"], NONE, "fetch")
+        equal(until_closed(c), b"", "behind the answers")
+        expect(time.monotonic() - began < 10, "the fetch waited")
+
+
+def test_half_closed_admin_clients_are_answered():
+    host, port = node.admin.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=10) as s:
+        s.sendall(b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\nGET /healthz HTTP/1.1\r\nHost: h\r\n\r\n")
+        s.shutdown(socket.SHUT_WR)
+        data = b""
+        while part := s.recv(1 << 16):
+            data += part
+    equal(data.count(b"HTTP/1.1 200 OK"), 2, "answers")
 
 
 def test_produce_is_listed_from_0_and_features_are_quiet():

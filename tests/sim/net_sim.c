@@ -34,6 +34,7 @@ struct net_link {
     bool is_paused;
     bool is_server_closing;
     bool is_server_told; /* on_closed was called. */
+    bool is_eof_told;    /* on_eof was. */
     bool is_server_done; /* Freed, or never was. */
     uint8_t *into;
     size_t into_left;
@@ -260,6 +261,21 @@ static void tell_closed(struct net_link *l, enum err reason)
     l->ops->on_closed(l->user, reason);
 }
 
+/* The client closed, which the server cannot tell from one that only sends no more: it is told so
+ * by the reset that its next answer meets. */
+static void tell_eof(struct net_link *l)
+{
+    l->is_eof_told = true;
+    l->into_left = 0;
+    l->ops->on_eof(l->user);
+}
+
+static bool is_answer_reset(const struct net_link *l)
+{
+    return l->client == NULL && !list_is_empty(&l->sends) &&
+           l->send_us <= l->net->sim->clock.now_us;
+}
+
 static void accept_link(struct net_link *l)
 {
     struct net_sim_transport *t = &l->net->transports[l->shard];
@@ -344,6 +360,10 @@ static bool server_event(struct net_link *l)
         tell_closed(l, rand_one_in(&l->net->sim->rand, 2) ? ERR_CLOSED : ERR_IO);
         return true;
     }
+    if (l->client_end_us <= now_us && is_answer_reset(l)) {
+        tell_closed(l, ERR_CLOSED);
+        return true;
+    }
     if (!list_is_empty(&l->sends) && l->send_us <= now_us) {
         take_send(l);
         return true;
@@ -352,8 +372,8 @@ static bool server_event(struct net_link *l)
         deliver_up(l, c);
         return true;
     }
-    if (c == NULL && l->client_end_us <= now_us) {
-        tell_closed(l, ERR_CLOSED);
+    if (c == NULL && !l->is_paused && !l->is_eof_told && l->client_end_us <= now_us) {
+        tell_eof(l);
         return true;
     }
     return false;
@@ -432,7 +452,7 @@ static uint64_t link_next_us(const struct net_link *l)
         if (l->is_server_closing) {
             return now_us;
         }
-        next_us = up == NULL ? l->client_end_us : next_us;
+        next_us = up == NULL && !l->is_paused && !l->is_eof_told ? l->client_end_us : next_us;
         if (up != NULL && !l->is_paused && up->due_us < next_us) {
             next_us = up->due_us;
         }

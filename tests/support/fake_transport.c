@@ -49,6 +49,8 @@ struct fake_peer {
     bool is_paused;
     bool is_close_asked; /* By the user. */
     bool is_peer_gone;
+    bool is_ended; /* By the peer: it sends no more. */
+    bool is_eof_told;
     bool is_closed; /* on_closed was called. */
     bool is_freed;  /* By the user. */
     enum err reason;
@@ -311,6 +313,18 @@ static bool close_peer(struct fake_peer *p)
     return true;
 }
 
+static bool tell_eof(struct fake_peer *p)
+{
+    if (!p->is_ended || p->is_eof_told || p->is_paused || !list_is_empty(&p->chunks)) {
+        return false;
+    }
+    p->is_eof_told = true;
+    p->into = NULL;
+    p->into_left = 0;
+    p->ops->on_eof(p->user);
+    return true;
+}
+
 static bool run_peer(struct fake_peer *p)
 {
     if (p->is_dialing) {
@@ -326,7 +340,7 @@ static bool run_peer(struct fake_peer *p)
         on_connected(p->user, &p->stream);
         return true;
     }
-    return close_peer(p) || deliver_chunk(p) || take_send(p);
+    return close_peer(p) || deliver_chunk(p) || tell_eof(p) || take_send(p);
 }
 
 size_t fake_transport_run(struct fake_transport *ft)
@@ -402,11 +416,17 @@ void fake_peer_send(struct fake_peer *p, const void *data, size_t size)
     if (size == 0) {
         return;
     }
+    assert(!p->is_ended);
     struct chunk *k = malloc(sizeof(*k) + size);
     assert(k != NULL);
     k->size = size;
     memcpy(k->data, data, size);
     list_push_back(&p->chunks, &k->link);
+}
+
+void fake_peer_end(struct fake_peer *p)
+{
+    p->is_ended = true;
 }
 
 void fake_peer_close(struct fake_peer *p, enum err reason)

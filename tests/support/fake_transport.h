@@ -33,6 +33,8 @@ void fake_peer_free(struct fake_peer *p);
 void fake_peer_send(struct fake_peer *p, const void *data, size_t size);
 /* The peer goes away in order: on_closed(ERR_CLOSED) after all it sent, or with reason at once. */
 void fake_peer_close(struct fake_peer *p, enum err reason);
+/* The peer sends no more, and goes on taking: on_eof after all it sent. */
+void fake_peer_end(struct fake_peer *p);
 /* What the user sent so far and the peer took. */
 struct slice fake_peer_received(const struct fake_peer *p);
 void fake_peer_forget_received(struct fake_peer *p);

@@ -465,6 +465,38 @@ Test(http, idle_and_unread)
     rig_done(&g);
 }
 
+/* `printf ... | nc`: a client that sends no more is answered, also what it pipelined. */
+Test(http, half_closed_clients_are_answered)
+{
+    static const struct {
+        const char *sent;
+        bool is_later;
+        const char *answers;
+    } cases[] = {
+        {"GET /echo HTTP/1.1\r\nHost: h\r\n\r\nGET /echo HTTP/1.1\r\nHost: h\r\n\r\n",
+         false,
+         "200:0 /echo? tag= body=|200:0 /echo? tag= body="},
+        {"GET /later HTTP/1.1\r\nHost: h\r\n\r\n", true, "200:last"},
+        {"GET /ec", false, ""},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rig g;
+        rig_init(&g);
+        struct fake_peer *p = dial(&g);
+        send_text(&g, p, cases[i].sent);
+        fake_peer_end(p);
+        run(&g);
+        if (cases[i].is_later) {
+            cr_assert(not(fake_peer_is_closed(p)));
+            answer_text(g.later, "last");
+            run(&g);
+        }
+        expect_answers(p, cases[i].answers);
+        cr_assert(fake_peer_is_closed(p), "i=%zu", i);
+        rig_done(&g);
+    }
+}
+
 Test(http, conns_max)
 {
     struct http_limits limits = http_limits_default;

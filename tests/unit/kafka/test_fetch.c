@@ -380,6 +380,35 @@ Test(fetch, grants_shrink_with_the_memory)
     kafka_rig_done(&g);
 }
 
+/* A half-closed client cannot ask again, and may as well be gone: its fetch does not wait, whether
+ * it waits already or comes to it later. */
+Test(fetch, half_closed_clients_do_not_wait)
+{
+    for (int is_early = 0; is_early <= 1; is_early++) {
+        struct kafka_rig g;
+        setup(&g);
+        struct wish w = plain;
+        w.min_bytes = 100;
+        send_fetch(&g, &w);
+        if (is_early == 1) {
+            fake_peer_end(g.peer);
+            kafka_rig_run(&g);
+        }
+        end_peek(&g, 0, 50);
+        if (is_early == 0) {
+            expect_op(&g, 0, PARTITION_WAIT);
+            fake_peer_end(g.peer);
+            kafka_rig_run(&g);
+            end_cancels(&g);
+        }
+        end_read(&g, 0, 50);
+        expect_records(answer(&g), 0, 50);
+        kafka_rig_run(&g);
+        cr_assert(fake_peer_is_closed(g.peer));
+        kafka_rig_done(&g);
+    }
+}
+
 /* The client goes, or the broker stops, whatever the fetch waits for. */
 Test(fetch, may_be_ended_at_any_point)
 {

@@ -33,6 +33,7 @@ struct rig {
         *parked[PARKED_MAX]; /* By the second byte of the frame, a digit or letter. */
     uint32_t parked_count;
     char started[256]; /* First bytes of the frames, in order of start. */
+    uint32_t eof_count;
     uint32_t closed_count;
     bool is_stopped;
     bool is_in_callback;
@@ -89,6 +90,13 @@ static void on_request(void *context, struct conn_request *r)
     g->is_in_callback = false;
 }
 
+static void on_eof(void *context, struct conn *c)
+{
+    struct rig *g = context;
+    g->eof_count++;
+    cr_assert(conn_is_ending(c));
+}
+
 static void on_closed(void *context, struct conn *c)
 {
     struct rig *g = context;
@@ -119,6 +127,7 @@ static void rig_init(struct rig *g, const struct conn_limits *limits)
         .handler = {.context = g,
                     .classify = classify,
                     .on_request = on_request,
+                    .on_eof = on_eof,
                     .on_closed = on_closed},
     };
     cr_assert(eq(int, conn_server_new(&o, &g->cs), ERR_OK));
@@ -731,6 +740,53 @@ Test(conn, closed_with_requests_in_flight)
         run(&g);
         cr_assert(eq(u32, conn_server_count(g.cs), 0));
         expect_answers(p, "");
+        rig_done(&g);
+    }
+}
+
+/* A peer that half-closes still gets what it asked for, also what had to wait, and the stream is
+ * closed behind it. What it sent only half of is forgotten. */
+Test(conn, half_closed_peers_are_answered)
+{
+    static const struct {
+        const char *name;
+        const char *sent;
+        const char *answered[4];
+        size_t half_size; /* Of one more frame, of which 1000 bytes come. */
+        const char *answers;
+    } cases[] = {
+        {"answered at once", "b1 p2", {NULL}, 0, "b1 p2"},
+        {"parked", "B1", {"B1"}, 0, "B1"},
+        {"behind a barrier", "P1 B2 P3 b4", {"P1", "B2", "P3"}, 0, "P1 B2 P3 b4"},
+        {"silent", "S1 b2", {NULL}, 0, "b2"},
+        {"half a frame", "B1", {"B1"}, 2000, "B1"},
+        {"half a frame in place", "B1", {"B1"}, FRAME_SIZE_MAX, "B1"},
+        {"more than may wait",
+         "P1 p2 p3 p4 p5 p6 p7 p8 p9 pa pb pc pd pe pf pg ph pi pj pk pl pm",
+         {"P1"},
+         0,
+         "P1 p2 p3 p4 p5 p6 p7 p8 p9 pa pb pc pd pe pf pg ph pi pj pk pl pm"},
+        {"nothing", "", {NULL}, 0, ""},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct rig g;
+        rig_init(&g, &default_limits);
+        struct fake_peer *p = dial(&g);
+        send_frames(&g, p, cases[i].sent);
+        if (cases[i].half_size > 0) {
+            static uint8_t bytes[FRAME_SIZE_MAX + 4];
+            put_frame(bytes, "b9", cases[i].half_size);
+            fake_peer_send(p, bytes, 1000);
+        }
+        fake_peer_end(p);
+        run(&g);
+        for (size_t k = 0; k < 4 && cases[i].answered[k] != NULL; k++) {
+            cr_assert(eq(u32, g.closed_count, 0), "%s", cases[i].name);
+            answer(&g, cases[i].answered[k]);
+        }
+        expect_answers(p, cases[i].answers);
+        cr_assert(eq(u32, g.eof_count, 1), "%s", cases[i].name);
+        cr_assert(eq(u32, conn_server_count(g.cs), 0), "%s", cases[i].name);
         rig_done(&g);
     }
 }

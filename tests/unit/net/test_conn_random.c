@@ -47,6 +47,7 @@ struct model_peer {
     bool is_barrier_running;
     bool has_aborted; /* Nothing starts any more. */
     bool is_cut;      /* By an abort or by the peer: not everything will be answered. */
+    bool is_ended;    /* The peer sends no more, and is answered nevertheless. */
     uint8_t *bytes;   /* Made and not yet sent. */
     size_t bytes_size;
     size_t bytes_sent;
@@ -109,7 +110,8 @@ static void on_request(void *context, struct conn_request *r)
 static void on_closed(void *context, struct conn *c)
 {
     struct rig *g = context;
-    g->peers[conn_peer(c)[0] - '0'].is_cut = true;
+    struct model_peer *m = &g->peers[conn_peer(c)[0] - '0'];
+    m->is_cut = m->is_cut || !m->is_ended;
 }
 
 static void on_stopped(void *context)
@@ -169,7 +171,7 @@ static void end_one(struct rig *g)
 
 static void make_frame(struct rig *g, struct model_peer *m)
 {
-    if (m->frames_count == FRAMES_MAX) {
+    if (m->frames_count == FRAMES_MAX || m->is_ended) {
         return;
     }
     size_t size = rand_one_in(&g->rand, 5) ? 2 + rand_below(&g->rand, FRAME_SIZE_MAX - 2)
@@ -199,6 +201,14 @@ static void send_some(struct rig *g, struct model_peer *m)
     size_t size = rand_one_in(&g->rand, 3) ? left : 1 + rand_below(&g->rand, left);
     fake_peer_send(m->peer, m->bytes + m->bytes_sent, size);
     m->bytes_sent += size;
+}
+
+static void end_if_all_is_sent(struct model_peer *m)
+{
+    if (m->bytes_sent == m->bytes_size && !m->is_ended) {
+        m->is_ended = true;
+        fake_peer_end(m->peer);
+    }
 }
 
 static void take_or_give_memory(struct rig *g)
@@ -276,6 +286,8 @@ static void step(struct rig *g)
         if (rand_one_in(&g->rand, 30)) {
             fake_peer_close(m->peer, rand_one_in(&g->rand, 2) ? ERR_CLOSED : ERR_IO);
             m->is_cut = true;
+        } else if (rand_one_in(&g->rand, 30)) {
+            end_if_all_is_sent(m);
         }
     }
     if (!rand_one_in(&g->rand, 3)) {
@@ -300,6 +312,9 @@ static void finish(struct rig *g)
             fake_peer_set_window(m->peer, SIZE_MAX);
             any |= m->bytes_sent < m->bytes_size;
             send_some(g, m);
+            if (rand_one_in(&g->rand, 3)) {
+                end_if_all_is_sent(m);
+            }
         }
         end_one(g);
         run(g);

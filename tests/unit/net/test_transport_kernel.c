@@ -58,6 +58,7 @@ struct user {
     size_t into_size;    /* Asked for from inside of on_data, once the first bytes came. */
     uint32_t data_count; /* Calls. */
     uint32_t received_count;
+    uint32_t eof_count;
     bool is_connected;
     bool is_pausing; /* Pauses itself at each on_data. */
     bool is_closing; /* Closes itself at the first on_data. */
@@ -108,6 +109,18 @@ static const struct stream_user_ops user_ops = {
     .on_closed = on_closed,
 };
 
+static void on_eof(void *context)
+{
+    ((struct user *)context)->eof_count++;
+}
+
+static const struct stream_user_ops half_close_ops = {
+    .on_data = on_data,
+    .on_received = on_received,
+    .on_eof = on_eof,
+    .on_closed = on_closed,
+};
+
 static void on_connected(void *context, struct stream *stream)
 {
     struct user *u = context;
@@ -119,6 +132,7 @@ struct acceptor {
     struct user *users[64]; /* In order of accept. */
     uint32_t count;
     bool is_refusing;
+    const struct stream_user_ops *ops; /* NULL = user_ops. */
 };
 
 static struct user *user_new(void)
@@ -149,7 +163,7 @@ static void *on_accept(void *context,
     struct user *u = user_new();
     u->stream = stream;
     strcpy(u->peer, peer);
-    *ret_ops = &user_ops;
+    *ret_ops = a->ops != NULL ? a->ops : &user_ops;
     a->users[a->count++] = u;
     return u;
 }
@@ -312,6 +326,36 @@ Test(transport_kernel, receives_until_the_peer_closes)
     cr_assert(eq(int, u->reason, ERR_CLOSED));
     user_free(u);
     rig_done(&g);
+}
+
+/* A peer that only sends no more is told apart from one that is closed, and takes what is sent. */
+Test(transport_kernel, half_closed_peers_take_answers)
+{
+    for (int is_inside_body = 0; is_inside_body <= 1; is_inside_body++) {
+        struct rig g;
+        rig_init(&g);
+        struct acceptor a = {.ops = &half_close_ops};
+        int fd;
+        struct user *u = accept_one(&g, &a, &fd);
+        u->into_size = is_inside_body == 1 ? 4096 : 0;
+        client_send(fd, "hello", 5);
+        RUN_UNTIL(&g, u->got_size == 5);
+        cr_assert(eq(int, shutdown(fd, SHUT_WR), 0));
+        RUN_UNTIL(&g, u->eof_count == 1);
+        cr_assert(not(u->is_closed));
+        user_send(u, 0, "answer", 6, false);
+        RUN_UNTIL(&g, u->released_count == 1);
+        char got[8];
+        cr_assert(eq(long, recv(fd, got, sizeof(got), 0), 6));
+        cr_assert(eq(int, memcmp(got, "answer", 6), 0));
+        stream_close(u->stream);
+        RUN_UNTIL(&g, u->is_closed);
+        cr_assert(eq(u32, u->eof_count, 1));
+        cr_assert(eq(long, recv(fd, got, sizeof(got), 0), 0));
+        close(fd);
+        user_free(u);
+        rig_done(&g);
+    }
 }
 
 /* A body asked for from inside on_data goes to its place, and what follows comes as data again. */
