@@ -396,8 +396,7 @@ static void admin_act(struct actor *actor)
     struct broker_run *run = actor->run;
     actor_rest(actor);
     kafka_client_check(&a->client);
-    if (a->is_calling || !kafka_client_connect(&a->client, &run->net) ||
-        !kafka_client_is_ready(&a->client)) {
+    if (a->is_calling || !actor_connect(actor, &a->client)) {
         return;
     }
     struct sim_topic *t = find_unfinished(run);

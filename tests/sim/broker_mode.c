@@ -22,10 +22,16 @@ void actor_rest(struct actor *a)
 {
     struct sim *sim = a->run->sim;
     uint64_t pause_us = sim_log_between(sim, 1, sim->swarm.pause_us_max);
-    if (!a->run->is_started) {
-        pause_us += CONNECT_RETRY_US;
-    }
     a->next_us = sim->clock.now_us + pause_us;
+}
+
+bool actor_connect(struct actor *a, struct kafka_client *c)
+{
+    if (!kafka_client_connect(c, &a->run->net)) {
+        a->next_us += CONNECT_RETRY_US;
+        return false;
+    }
+    return kafka_client_is_ready(c);
 }
 
 static struct actor *actor_at(struct broker_run *run, uint32_t number)

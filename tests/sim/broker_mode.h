@@ -157,6 +157,8 @@ struct broker_run {
 
 /* Sets when the actor acts next: soon, by the swarm. */
 void actor_rest(struct actor *a);
+/* True if its client may send. Begins to connect if need be; rests longer if nobody listens. */
+bool actor_connect(struct actor *a, struct kafka_client *c);
 
 void admin_init(struct admin *a, struct broker_run *run);
 void admin_done(struct admin *a);

@@ -335,8 +335,7 @@ static void consumer_act(struct actor *actor)
     struct consumer *c = container_of(actor, struct consumer, actor);
     actor_rest(actor);
     kafka_client_check(&c->client);
-    if (c->is_calling || !kafka_client_connect(&c->client, &actor->run->net) ||
-        !kafka_client_is_ready(&c->client)) {
+    if (c->is_calling || !actor_connect(actor, &c->client)) {
         return;
     }
     struct read_call *rc = calloc(1, sizeof(*rc));

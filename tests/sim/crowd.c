@@ -195,8 +195,10 @@ static void send_metadata(struct crowd *c)
 
 static void begin_something(struct crowd *c)
 {
-    bool is_draining = c->actor.run->is_draining;
-    if (is_draining || !rand_one_in(&c->actor.run->sim->rand, 8)) {
+    if (c->actor.run->is_draining) {
+        return;
+    }
+    if (!rand_one_in(&c->actor.run->sim->rand, 8)) {
         send_metadata(c);
         return;
     }
@@ -216,8 +218,7 @@ static void crowd_act(struct actor *actor)
     struct crowd *c = container_of(actor, struct crowd, actor);
     actor_rest(actor);
     kafka_client_check(&c->client);
-    if (c->size == 0 || c->is_calling || !kafka_client_connect(&c->client, &actor->run->net) ||
-        !kafka_client_is_ready(&c->client)) {
+    if (c->size == 0 || c->is_calling || !actor_connect(actor, &c->client)) {
         return;
     }
     if (c->state == TOPIC_CREATING) {

@@ -474,7 +474,7 @@ static void producer_act(struct actor *actor)
     struct producer *p = container_of(actor, struct producer, actor);
     actor_rest(actor);
     kafka_client_check(&p->client);
-    if (!kafka_client_connect(&p->client, &actor->run->net) || !kafka_client_is_ready(&p->client)) {
+    if (!actor_connect(actor, &p->client)) {
         return;
     }
     if (p->is_idempotent && p->producer_id == -1) {
