@@ -107,9 +107,7 @@ static enum err check(struct partition *p, struct partition_op *op)
     if (recode_is_needed(&wish)) {
         return start_recoding(p, op, &wish);
     }
-    if (batch_must_look_inside(h, &rules)) {
-        e = batch_check_records(h, batch_records_part(batch), &rules, &op->out.produce.fault);
-    }
+    e = batch_check_records(h, batch_records_part(batch), &rules, &op->out.produce.fault);
     if (e == ERR_OK) {
         batch_set_by_leader(h, &rules);
         op->is_checked = true;

@@ -504,7 +504,7 @@ enum err batch_judge_decompression(enum err e, struct batch_fault *f)
     return fault(f, e, "no memory to decompress the records", -1);
 }
 
-/* Records of an uncompressed batch, or of one whose topic looks inside. */
+/* Compressed ones, too, on every topic (docs/decisions/0008). */
 static enum err check_content(struct slice batch,
                               struct batch_header *h,
                               const struct batch_rules *rules,
@@ -525,15 +525,6 @@ static enum err check_content(struct slice batch,
     }
     wbuf_done(&w);
     return e;
-}
-
-bool batch_must_look_inside(const struct batch_header *h, const struct batch_rules *rules)
-{
-    if (batch_codec(h) == CODEC_NONE || rules->is_compacted) {
-        return true;
-    }
-    return !rules->is_log_append_time && (rules->timestamp_before_ms_max != INT64_MAX ||
-                                          rules->timestamp_after_ms_max != INT64_MAX);
 }
 
 enum err batch_check_head(struct slice bytes,
@@ -567,10 +558,6 @@ enum err batch_check_head(struct slice bytes,
     if (e != ERR_OK) {
         return e;
     }
-    if (!batch_must_look_inside(&h, rules) && rules->is_log_append_time &&
-        (h.attributes & BATCH_LOG_APPEND_TIME) != 0) {
-        return fault(f, ERR_TIMESTAMP_INVALID, "clients may not set LogAppendTime", -1);
-    }
     *ret_header = h;
     return ERR_OK;
 }
@@ -591,7 +578,7 @@ enum err batch_check_produced(struct slice bytes,
 {
     struct batch_header h;
     enum err e = batch_check_head(bytes, rules, &h, ret_fault);
-    if (e == ERR_OK && batch_must_look_inside(&h, rules)) {
+    if (e == ERR_OK) {
         e = check_content(bytes, &h, rules, ret_fault);
     }
     if (e != ERR_OK) {

@@ -96,8 +96,8 @@ struct batch_fault {
 };
 
 /* Checks everything a leader must before it appends (PROTOCOL 9): exactly one magic-2 batch, base
- * offset 0, counts, CRC, codec, size, timestamps; uncompressed records are walked once, compressed
- * ones when the topic needs it (compacted, or with timestamp limits).
+ * offset 0, counts, CRC, codec, size, timestamps; all records are walked once, compressed ones too
+ * (docs/decisions/0008).
  *
  * On success *ret_header is the header to store: as received, but for the timestamp type and the
  * max timestamp, which the leader sets (see batch_needs_rewrite). On error *ret_fault is written.
@@ -113,14 +113,13 @@ enum err batch_check_produced(struct slice bytes,
 
 /* The same in parts, for who has the records decompressed by himself, in steps:
  *
- *   batch_check_head -> batch_check_records, if they must be looked at -> batch_set_by_leader
+ *   batch_check_head -> batch_check_records -> batch_set_by_leader
  *
  * Errors as above. */
 enum err batch_check_head(struct slice bytes,
                           const struct batch_rules *rules,
                           struct batch_header *ret_header,
                           struct batch_fault *ret_fault);
-bool batch_must_look_inside(const struct batch_header *h, const struct batch_rules *rules);
 /* records: uncompressed. Sets h's max timestamp to what they say. */
 enum err batch_check_records(struct batch_header *h,
                              struct slice records,

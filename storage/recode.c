@@ -67,9 +67,7 @@ static uint64_t write_cost(enum batch_codec codec, int32_t level)
 
 bool recode_is_needed(const struct recode_wish *wish)
 {
-    return wish->codec != batch_codec(wish->header) ||
-           (batch_codec(wish->header) != CODEC_NONE &&
-            batch_must_look_inside(wish->header, wish->rules));
+    return wish->codec != CODEC_NONE || batch_codec(wish->header) != CODEC_NONE;
 }
 
 static bool is_recoded(const struct recode *r)

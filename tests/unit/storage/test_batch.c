@@ -345,7 +345,8 @@ Test(batch, records_that_lie_are_refused_or_consistent)
 }
 
 /* Declared records replaced: header says count, the records part is as given. */
-static enum err check_with(int count, struct slice records, enum batch_codec codec)
+static enum err
+check_by(int count, struct slice records, enum batch_codec codec, const struct batch_rules *rules)
 {
     struct batch_header h = {
         .attributes = (int16_t)codec,
@@ -360,21 +361,43 @@ static enum err check_with(int count, struct slice records, enum batch_codec cod
     cr_assert(eq(int, codec_compress(codec, records, &w), ERR_OK));
     struct slice stored = slice_of(w.data + BATCH_HEADER_SIZE, w.size - BATCH_HEADER_SIZE);
     batch_header_encode(&h, stored, w.data);
-    enum err e = check(wbuf_slice(&w), &RULES);
+    enum err e = check(wbuf_slice(&w), rules);
     wbuf_done(&w);
     return e;
 }
 
-Test(batch, extra_bytes_behind_the_records_are_refused_with_every_codec)
+static enum err check_with(int count, struct slice records, enum batch_codec codec)
+{
+    return check_by(count, records, codec, &RULES);
+}
+
+/* Public case C020: whatever the codec, and whether or not the topic needs to know what is inside.
+ */
+Test(batch, c020_extra_bytes_behind_the_records_are_refused)
 {
     static const uint8_t records[32] = {0x0c, 0, 0, 0, 1, 1, 0, 0x0c, 0, 0, 2, 1, 1, 0};
+    static const struct {
+        int count;
+        size_t size;
+        enum err expected;
+    } rows[] = {
+        {1, 7, ERR_OK},
+        {2, 14, ERR_OK},
+        {1, 14, ERR_RECORD_INVALID}, /* Two records, one declared. */
+        {2, 30, ERR_RECORD_INVALID}, /* Two, and 16 zeros. */
+        {3, 14, ERR_RECORD_INVALID},
+    };
+    struct batch_rules topics[3] = {RULES, RULES, RULES};
+    topics[1].is_log_append_time = true;
+    topics[2].timestamp_after_ms_max = INT64_MAX;
     for (int codec = 0; codec < CODEC_COUNT; codec++) {
-        enum batch_codec c = (enum batch_codec)codec;
-        cr_assert(eq(int, check_with(1, slice_of(records, 7), c), ERR_OK));
-        cr_assert(eq(int, check_with(2, slice_of(records, 14), c), ERR_OK));
-        cr_assert(eq(int, check_with(1, slice_of(records, 14), c), ERR_RECORD_INVALID));
-        cr_assert(eq(int, check_with(2, slice_of(records, 30), c), ERR_RECORD_INVALID));
-        cr_assert(eq(int, check_with(3, slice_of(records, 14), c), ERR_RECORD_INVALID));
+        for (size_t t = 0; t < sizeof(topics) / sizeof(topics[0]); t++) {
+            for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+                const struct slice body = slice_of(records, rows[i].size);
+                enum err e = check_by(rows[i].count, body, (enum batch_codec)codec, &topics[t]);
+                cr_assert(eq(int, e, rows[i].expected), "codec=%d row=%zu", codec, i);
+            }
+        }
     }
 }
 
@@ -529,13 +552,17 @@ Test(batch, the_leader_sets_timestamp_type_and_max_timestamp)
     wbuf_done(&plain);
     wbuf_done(&w);
 
-    build(3, CODEC_NONE, &w);
-    put(w.data, 35, 8, NOW_MS + 500000000);
-    fix_crc(w.data, w.size);
-    cr_assert(eq(int, batch_check_produced(wbuf_slice(&w), &RULES, &h, &f), ERR_OK));
-    cr_assert(eq(i64, h.max_timestamp, NOW_MS + 2));
-    cr_assert(batch_needs_rewrite(wbuf_slice(&w), &h));
-    wbuf_done(&w);
+    struct batch_rules no_limits = RULES;
+    no_limits.timestamp_after_ms_max = INT64_MAX;
+    for (int codec = 0; codec < CODEC_COUNT; codec++) {
+        build(3, (enum batch_codec)codec, &w);
+        put(w.data, 35, 8, NOW_MS + 500000000);
+        fix_crc(w.data, w.size);
+        cr_assert(eq(int, batch_check_produced(wbuf_slice(&w), &no_limits, &h, &f), ERR_OK));
+        cr_assert(eq(i64, h.max_timestamp, NOW_MS + 2));
+        cr_assert(batch_needs_rewrite(wbuf_slice(&w), &h));
+        wbuf_done(&w);
+    }
 }
 
 Test(batch, every_codec_round_trips_through_builder_and_cursor)
