@@ -26,11 +26,15 @@ struct topic_settings {
     bool is_log_append_time;         /* message.timestamp.type */
     int64_t timestamp_before_ms_max; /* INT64_MAX = no limit */
     int64_t timestamp_after_ms_max;
-    uint32_t replicas_min;     /* min.insync.replicas */
-    uint64_t segment_size_max; /* segment.bytes */
-    int8_t codec;              /* compression.type: enum batch_codec or TOPIC_CODEC_PRODUCER */
-    int32_t codec_level;       /* compression.<codec>.level */
-    bool is_ack_memory;        /* coreflume.ack */
+    uint32_t replicas_min;         /* min.insync.replicas */
+    uint64_t segment_size_max;     /* segment.bytes */
+    int64_t segment_age_ms_max;    /* segment.ms */
+    int64_t segment_jitter_ms_max; /* segment.jitter.ms */
+    uint64_t index_size_max;       /* segment.index.bytes */
+    uint32_t index_interval;       /* index.interval.bytes */
+    int8_t codec;                  /* compression.type: enum batch_codec or TOPIC_CODEC_PRODUCER */
+    int32_t codec_level;           /* compression.<codec>.level */
+    bool is_ack_memory;            /* coreflume.ack */
     /* With is_ack_memory, how much may be answered and not yet flushed: flush.messages, flush.ms */
     int64_t unflushed_records_max;
     int64_t unflushed_ms_max;

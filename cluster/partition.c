@@ -138,20 +138,10 @@ static void retract_size(struct partition *p)
 
 /* ---- commit ---- */
 
-void partition_unpark(struct partition *p, struct partition_op *op)
-{
-    if (op->kind == PARTITION_PRODUCE) {
-        partition_produce_committed(p, op);
-    } else {
-        assert_cmp(op->kind, ==, PARTITION_FIND_TIME);
-        partition_find_time_run(p, op);
-    }
-}
-
 void partition_park(struct partition *p, struct partition_op *op)
 {
     if (op->need_offset <= p->high_watermark) {
-        partition_unpark(p, op);
+        partition_produce_committed(p, op);
         return;
     }
     if (p->env->is_drained) {
@@ -171,7 +161,7 @@ static void answer_parked(struct partition *p)
             return;
         }
         list_remove(&op->link);
-        partition_unpark(p, op);
+        partition_produce_committed(p, op);
     }
 }
 
@@ -438,6 +428,28 @@ static char *make_name(const char *topic, int32_t partition)
     return name;
 }
 
+/* What the topic asks for, within the broker's bounds: at most its sizes and age, and no denser an
+ * index. */
+static struct log_options log_options_of(const struct cluster_settings *settings,
+                                         const struct topic_settings *topic)
+{
+    struct log_options o = settings->log;
+    if (topic->segment_size_max < o.segment_size_max) {
+        o.segment_size_max = topic->segment_size_max;
+    }
+    if (topic->segment_age_ms_max < o.segment_age_ms_max) {
+        o.segment_age_ms_max = topic->segment_age_ms_max;
+    }
+    if (topic->index_size_max < o.index_size_max) {
+        o.index_size_max = topic->index_size_max;
+    }
+    if (topic->index_interval > o.index_interval) {
+        o.index_interval = topic->index_interval;
+    }
+    o.segment_jitter_ms_max = topic->segment_jitter_ms_max;
+    return o;
+}
+
 struct partition *partition_open(const struct partition_open *how)
 {
     const struct topic *t = how->topic;
@@ -448,7 +460,6 @@ struct partition *partition_open(const struct partition_open *how)
     p->settings = t->settings;
     p->state = PARTITION_OPENING;
     p->commit_rule = (struct commit_rule){.voters_count = 1};
-    p->timestamp_max = -1;
     p->open_context = how->context;
     p->on_opened = how->on_opened;
     list_init(&p->link);
@@ -461,13 +472,10 @@ struct partition *partition_open(const struct partition_open *how)
         .env = how->env->log,
         .id = p->id,
         .name = p->name,
-        .options = how->env->settings->log,
+        .options = log_options_of(how->env->settings, &t->settings),
         .callbacks = &log_callbacks,
         .context = p,
     };
-    if (p->settings.segment_size_max < open.options.segment_size_max) {
-        open.options.segment_size_max = p->settings.segment_size_max;
-    }
     task_init(&p->task, "partition", run_without_log);
     p->open_error = log_open(&open, &p->log);
     if (p->open_error != ERR_OK) {

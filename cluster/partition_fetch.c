@@ -96,7 +96,7 @@ static void on_time_found(struct log_time_query *q)
     partition_read_ended(p);
 }
 
-void partition_find_time_run(struct partition *p, struct partition_op *op)
+void partition_find_time(struct partition *p, struct partition_op *op)
 {
     const bool is_largest_wanted = op->in.find_time.timestamp == PARTITION_TIMESTAMP_MAX;
     op->out.find_time.offset = -1;
@@ -107,23 +107,12 @@ void partition_find_time_run(struct partition *p, struct partition_op *op)
         return;
     }
     op->work.query = (struct log_time_query){
-        .timestamp = is_largest_wanted ? p->timestamp_max : op->in.find_time.timestamp,
+        .timestamp = is_largest_wanted ? LOG_TIME_LARGEST : op->in.find_time.timestamp,
         .end_offset = p->high_watermark,
         .on_done = on_time_found,
     };
     p->reads_count++;
     log_time_query_begin(p->log, &op->work.query);
-}
-
-void partition_find_time(struct partition *p, struct partition_op *op)
-{
-    if (op->in.find_time.timestamp == PARTITION_TIMESTAMP_MAX) {
-        /* The largest is known over all appended batches: answered once they are all committed. */
-        op->need_offset = log_next_offset(p->log);
-        partition_park(p, op);
-        return;
-    }
-    partition_find_time_run(p, op);
 }
 
 /* KIP-320, OffsetForLeaderEpoch (PROTOCOL 14). */

@@ -41,14 +41,13 @@ struct partition {
     struct commit_rule commit_rule;
     uint64_t commit_index;
     int64_t high_watermark;
-    int64_t timestamp_max; /* Over all appended batches; -1 = none. */
 
     struct producer_state *producers; /* NULL until there is one. */
     uint64_t producers_expire_us;     /* When to look for expired ones next. */
 
     struct list early;    /* partition_op: came while opening. */
     struct list backlog;  /* partition_op: produce that waits for room, or for the recoder. */
-    struct list parked;   /* partition_op: done once the high watermark reaches need_offset. */
+    struct list parked;   /* partition_op: produce, done once the high watermark is need_offset. */
     struct list waits;    /* partition_op: PARTITION_WAIT. */
     uint32_t reads_count; /* Log reads and time queries in flight. */
 
@@ -72,10 +71,8 @@ struct partition {
 
 int32_t partition_leader_epoch(const struct partition *p);
 void partition_finish(struct partition *p, struct partition_op *op, enum err e);
-/* Parks op until the high watermark reaches op->need_offset; at once if it has. */
+/* Parks a produce until the high watermark reaches op->need_offset; at once if it has. */
 void partition_park(struct partition *p, struct partition_op *op);
-/* A parked operation's time has come. */
-void partition_unpark(struct partition *p, struct partition_op *op);
 /* A read ended: a close may be waiting for it. */
 void partition_read_ended(struct partition *p);
 
@@ -97,5 +94,4 @@ void partition_peek(struct partition *p, struct partition_op *op);
 void partition_read(struct partition *p, struct partition_op *op);
 void partition_wait(struct partition *p, struct partition_op *op);
 void partition_find_time(struct partition *p, struct partition_op *op);
-void partition_find_time_run(struct partition *p, struct partition_op *op);
 void partition_term_end(struct partition *p, struct partition_op *op);

@@ -222,9 +222,6 @@ static enum err append(struct partition *p, struct partition_op *op)
     if (h->producer_id >= 0) {
         producer_state_apply(p->producers, h, base_offset, index, p->env->s->wall_ms);
     }
-    if (h->max_timestamp > p->timestamp_max) {
-        p->timestamp_max = h->max_timestamp;
-    }
     op->out.produce.base_offset = base_offset;
     op->out.produce.append_time_ms = p->settings.is_log_append_time ? h->max_timestamp : -1;
     op->need_offset = entry.next_offset;
@@ -378,9 +375,6 @@ enum err partition_replay(struct partition *p, const struct log_entry *entry)
     if (e != ERR_OK) {
         return ERR_CORRUPT;
     }
-    if (entry->max_timestamp > p->timestamp_max) {
-        p->timestamp_max = entry->max_timestamp;
-    }
     if (h.producer_id < 0) {
         return ERR_OK;
     }
@@ -403,7 +397,6 @@ enum {
 void partition_encode_state(const struct partition *p, struct wbuf *out)
 {
     wbuf_u16(out, STATE_VERSION);
-    wbuf_i64(out, p->timestamp_max);
     wbuf_bool(out, p->producers != NULL);
     if (p->producers != NULL) {
         producer_state_encode(p->producers, out);
@@ -414,7 +407,6 @@ enum err partition_restore_state(struct partition *p, struct slice state, uint64
 {
     struct rbuf r = rbuf_over(state.data, state.size);
     uint16_t version = rbuf_u16(&r);
-    int64_t timestamp_max = rbuf_i64(&r);
     bool has_producers = rbuf_bool(&r);
     struct slice producers = rbuf_bytes(&r, rbuf_left(&r));
     enum err e = rbuf_finish(&r);
@@ -430,6 +422,5 @@ enum err partition_restore_state(struct partition *p, struct slice state, uint64
             return e;
         }
     }
-    p->timestamp_max = timestamp_max;
     return ERR_OK;
 }

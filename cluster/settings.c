@@ -15,6 +15,8 @@ void cluster_settings_init(struct cluster_settings *settings)
         .log_shared = LOG_SHARED_OPTIONS_DEFAULT,
         .partition_stats_max = 256,
     };
+    /* The topics' word counts. */
     settings->log.segment_size_max = UINT64_MAX;
+    settings->log.index_size_max = UINT64_MAX;
     settings->controller_log.checkpoint_size = 1 << 20; /* Its commands are slow to replay. */
 }

@@ -39,8 +39,7 @@ struct cluster_settings {
     const struct topic_config_entry *topic_defaults;
     uint32_t topic_defaults_count;
 
-    /* The smaller of segment_size_max and a topic's segment.bytes counts; UINT64_MAX = the latter.
-     */
+    /* Bounds of what topics ask for (log_options_of in partition.c). */
     struct log_options log;
     struct log_options controller_log;
     struct log_shared_options log_shared;

@@ -75,12 +75,13 @@ static bool are_terms_in_order(const struct checkpoint *c)
 static bool are_points_in_order(const struct checkpoint *c)
 {
     const struct checkpoint_header *h = &c->header;
-    struct segment_point last = {.max_timestamp = INT64_MIN};
+    struct segment_point last = {0};
     for (size_t i = 0; i < h->points_count; i++) {
         struct segment_point p;
         memcpy(&p, c->points.data + i * sizeof(p), sizeof(p));
         if (p.pos <= last.pos || p.index <= last.index || p.offset < last.offset ||
-            p.max_timestamp < last.max_timestamp || p.index < h->segment) {
+            p.index < h->segment ||
+            (p.max_timestamp > h->max_timestamp && p.max_timestamp != SEGMENT_TIME_UNKNOWN)) {
             return false;
         }
         last = p;

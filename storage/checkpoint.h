@@ -67,8 +67,9 @@ struct checkpoint_header {
 
     uint64_t start_index; /* Of the log. */
     int64_t start_offset;
+    int64_t first_timestamp; /* Of the segment's first batch; LOG_TIMESTAMP_UNKNOWN = no batch. */
 };
-static_assert(sizeof(struct checkpoint_header) == 128, "on-disk size");
+static_assert(sizeof(struct checkpoint_header) == 136, "on-disk size");
 static_assert(offsetof(struct checkpoint_header, index) == 24, "on-disk layout");
 static_assert(offsetof(struct checkpoint_header, generation) == 88, "on-disk layout");
 static_assert(offsetof(struct checkpoint_header, start_index) == 112, "on-disk layout");

@@ -13,6 +13,8 @@ const struct log_options LOG_OPTIONS_DEFAULT = {
     .fill_step_max = 16 << 20,
     .index_interval = 64 << 10,
     .checkpoint_size = 64 << 20,
+    .index_size_max = 10 << 20,
+    .segment_age_ms_max = INT64_MAX,
 };
 
 enum {
@@ -72,6 +74,19 @@ enum err log_store_wait(struct log *l, struct store_wait *w)
 
 /* ---- segments ---- */
 
+/* Kafka's segment.ms less its jitter, which keeps logs that began together from rolling together.
+ */
+static int64_t draw_age_max(struct log *l)
+{
+    const int64_t age_max = l->options.segment_age_ms_max;
+    int64_t jitter_max = l->options.segment_jitter_ms_max;
+    jitter_max = jitter_max < age_max ? jitter_max : age_max;
+    if (jitter_max == 0) {
+        return age_max;
+    }
+    return age_max - (int64_t)rand_below(&log_shard(l)->rand, (uint64_t)jitter_max);
+}
+
 struct log_segment *log_segment_new(struct log *l, const struct segment_base *base, uint64_t salt)
 {
     struct log_segment *seg = calloc(1, sizeof(*seg));
@@ -88,6 +103,9 @@ struct log_segment *log_segment_new(struct log *l, const struct segment_base *ba
     seg->end_pos = SEGMENT_HEADER_SIZE;
     seg->point_next_pos = SEGMENT_HEADER_SIZE;
     seg->max_timestamp = -1;
+    seg->first_timestamp = LOG_TIMESTAMP_UNKNOWN;
+    seg->created_ms = log_shard(l)->wall_ms;
+    seg->age_ms_max = draw_age_max(l);
     list_init(&seg->link);
     list_init(&seg->index_link);
     list_init(&seg->index_waiters);
@@ -113,11 +131,14 @@ void log_segment_note(struct log_segment *seg, uint64_t pos, const struct entry_
         .pos = pos,
         .index = h->index,
         .offset = h->base_offset,
-        .max_timestamp = seg->max_timestamp,
+        .max_timestamp = h->max_timestamp,
     };
     segment_points_note(&seg->points, &p, &seg->point_next_pos, seg->log->options.index_interval);
     if (h->max_timestamp > seg->max_timestamp) {
         seg->max_timestamp = h->max_timestamp;
+    }
+    if (h->type == ENTRY_DATA && seg->first_timestamp == LOG_TIMESTAMP_UNKNOWN) {
+        seg->first_timestamp = h->max_timestamp;
     }
 }
 
@@ -281,6 +302,9 @@ enum err log_open(const struct log_open *how, struct log **ret_log)
     assert_cmp(how->options.fill_step_min, >, 0);
     assert_cmp(how->options.fill_step_max, >=, how->options.fill_step_min);
     assert_cmp(how->options.segment_size_max, >, SEGMENT_HEADER_SIZE);
+    assert_cmp(how->options.index_size_max, >, 0);
+    assert_cmp(how->options.segment_age_ms_max, >, 0);
+    assert_cmp(how->options.segment_jitter_ms_max, >=, 0);
 
     struct log *l = log_new(how);
     if (l == NULL) {

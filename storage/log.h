@@ -52,6 +52,12 @@ struct log_options {
     uint64_t checkpoint_size;  /* bytes of entries that recovery may have to read; 0 = no
                                   checkpoints.  A sixty-fourth of it is worth one when a segment is
                                   closed, a  sixteenth at a close. */
+    uint64_t index_size_max;   /* bytes of them; a segment is rolled before it would have more */
+    /* A segment is rolled before a batch that is so much later than its first one, or, where that
+     * has no timestamp, comes so long after the segment began; INT64_MAX = never. Of each segment
+     * it is a random part below the jitter less. */
+    int64_t segment_age_ms_max;
+    int64_t segment_jitter_ms_max;
 };
 extern const struct log_options LOG_OPTIONS_DEFAULT;
 
@@ -195,11 +201,19 @@ struct log_read {
 };
 void log_read_begin(struct log *l, struct log_read *r);
 
-/* First record at or after timestamp (ListOffsets): offset -1 if there is none below end_offset. */
+enum {
+    LOG_TIME_LARGEST = -3, /* As in ListOffsets. */
+};
+
+/* The first record at or after a timestamp, or the first one that has the largest timestamp, among
+ * those in [log start, end_offset): offset and timestamp -1 if there is none. end_offset must be
+ * where a batch ends. */
 struct log_time_query {
-    int64_t timestamp; /* ms */
+    int64_t timestamp; /* ms, not negative; or LOG_TIME_LARGEST */
     int64_t end_offset;
     void (*on_done)(struct log_time_query *q);
+
+    /* Result. ERR_CORRUPT, ERR_BUSY as of a read. */
     enum err result;
     int64_t ret_offset;
     int64_t ret_timestamp;

@@ -22,16 +22,48 @@ struct place {
     uint64_t pos;
 };
 
-static bool needs_roll(const struct log *l, const struct log_segment *seg, uint64_t size)
+/* Kafka's rule (segment.ms): by the timestamps of the batches, so that a segment spans so much time
+ * of the records and not of the broker. Looked at when a batch comes: an idle log rolls nothing. */
+static bool
+is_over_age(const struct log *l, const struct log_segment *seg, const struct log_entry *entry)
 {
-    bool is_empty = seg->end_pos == SEGMENT_HEADER_SIZE;
-    return !is_empty && block_align_up(seg->tail_pos) + size > l->options.segment_size_max;
+    if (entry->type != ENTRY_DATA || seg->age_ms_max == INT64_MAX) {
+        return false;
+    }
+    if (seg->first_timestamp >= 0) {
+        return entry->max_timestamp > seg->first_timestamp &&
+               entry->max_timestamp - seg->first_timestamp > seg->age_ms_max;
+    }
+    return log_shard(l)->wall_ms - seg->created_ms > seg->age_ms_max;
 }
 
-static struct place find_place(const struct log *l, uint64_t size)
+/* The entry would bring a point that makes the index too large. */
+static bool is_index_full(const struct log *l, const struct log_segment *seg)
+{
+    const uint64_t points_size = (seg->points.count + UINT64_C(1)) * sizeof(struct segment_point);
+    return block_align_up(seg->tail_pos) >= seg->point_next_pos && seg->points.count > 0 &&
+           points_size > l->options.index_size_max;
+}
+
+static bool needs_roll(const struct log *l,
+                       const struct log_segment *seg,
+                       const struct log_entry *entry,
+                       uint64_t size)
+{
+    if (seg->end_pos == SEGMENT_HEADER_SIZE) {
+        return false; /* Empty. */
+    }
+    if (block_align_up(seg->tail_pos) + size > l->options.segment_size_max) {
+        return true;
+    }
+    /* There is room for the entry: a full disk is no reason to refuse it. */
+    return !l->is_full && (is_over_age(l, seg, entry) || is_index_full(l, seg));
+}
+
+static struct place find_place(const struct log *l, const struct log_entry *entry, uint64_t size)
 {
     struct log_segment *seg = log_tail_segment(l);
-    if (seg == NULL || needs_roll(l, seg, size)) {
+    if (seg == NULL || needs_roll(l, seg, entry, size)) {
         return (struct place){.pos = SEGMENT_HEADER_SIZE};
     }
     struct log_page *pg = log_tail_page(l);
@@ -217,7 +249,7 @@ enum err log_append(struct log *l, const struct log_entry *entry, uint64_t *ret_
         return ERR_TOO_LARGE;
     }
     const uint64_t size = entry_size((uint32_t)payload_size);
-    struct place where = find_place(l, size);
+    struct place where = find_place(l, entry, size);
     enum err e = check_room(l, &where, size);
     if (e != ERR_OK) {
         return e;

@@ -283,6 +283,7 @@ static enum err take_state(struct log_checkpoint *t)
                 .generation = l->generation,
                 .start_index = log_first_index(l),
                 .start_offset = log_start_offset(l),
+                .first_timestamp = tail->first_timestamp,
             },
         .terms = slice_of(l->terms, l->terms_count * sizeof(l->terms[0])),
         .points = slice_of(tail->points.all, tail->points.count * sizeof(tail->points.all[0])),

@@ -256,6 +256,9 @@ static void apply(struct log_cut_exec *x)
     seg->end_pos = x->record.pos;
     seg->tail_pos = j.resume_pos;
     segment_points_cut(&seg->points, x->record.index);
+    if (x->record.pos == SEGMENT_HEADER_SIZE) {
+        seg->first_timestamp = LOG_TIMESTAMP_UNKNOWN;
+    }
     if (seg->points.count > 0) {
         seg->point_next_pos =
             seg->points.all[seg->points.count - 1].pos + l->options.index_interval;
@@ -374,6 +377,7 @@ struct log_cut_task {
     uint64_t pos;           /* End of the last entry that stays. */
     struct segment_base at; /* What the log ends with after the cut. */
     int64_t max_timestamp;  /* Of seg up to there. */
+    int64_t late_timestamp; /* Of its last stretch up to there. */
     struct log_cut_exec exec;
 };
 
@@ -421,6 +425,10 @@ static void on_executed(struct log_cut_exec *x, enum err e)
         l->next_offset = t->at.offset;
         l->flushed_offset = t->at.offset;
         t->seg->max_timestamp = t->max_timestamp;
+        struct segment_points *points = &t->seg->points;
+        if (points->count > 0) {
+            points->all[points->count - 1].max_timestamp = t->late_timestamp;
+        }
         log_recount(l);
     }
     end_task(t, e);
@@ -451,6 +459,9 @@ static enum walk_verdict on_entry(struct log_walk *w, const struct scan_result *
     const struct entry_header *h = &entry->header;
     if (h->max_timestamp > t->max_timestamp) {
         t->max_timestamp = h->max_timestamp;
+    }
+    if (h->max_timestamp > t->late_timestamp) {
+        t->late_timestamp = h->max_timestamp;
     }
     if (entry_last_index(h) + 1 < t->cut->index) {
         return WALK_ON;
@@ -505,6 +516,31 @@ static void on_index_ready(struct segment_wait *w, enum err e)
     locate(container_of(w, struct log_cut_task, index_wait));
 }
 
+/* The last point before the cut, NULL for the start of the segment: the walk from there learns what
+ * its stretch ends with, the points before it say what came earlier. Where they do not know it, or
+ * do not reach back to the start, they go. */
+static const struct segment_point *walk_start(struct log_cut_task *t)
+{
+    struct segment_points *points = &t->seg->points;
+    if (points->count > 0 && points->all[0].index != t->seg->base.index) {
+        segment_points_cut(points, 0);
+    }
+    if (points->count == 0) {
+        return NULL;
+    }
+    const struct segment_point *start = segment_points_by_index(points, t->cut->index - 1);
+    int64_t max_timestamp = -1;
+    for (const struct segment_point *p = points->all; p < start; p++) {
+        max_timestamp = p->max_timestamp > max_timestamp ? p->max_timestamp : max_timestamp;
+    }
+    if (max_timestamp == SEGMENT_TIME_UNKNOWN) {
+        segment_points_cut(points, 0);
+        return NULL;
+    }
+    t->max_timestamp = max_timestamp;
+    return start;
+}
+
 static void locate(struct log_cut_task *t)
 {
     struct log *l = t->log;
@@ -519,6 +555,7 @@ static void locate(struct log_cut_task *t)
     }
     log_index_pin(t->seg);
     t->max_timestamp = -1;
+    t->late_timestamp = -1;
     if (t->seg->base.index == t->cut->index) {
         t->pos = SEGMENT_HEADER_SIZE;
         t->at = t->seg->base;
@@ -532,11 +569,7 @@ static void locate(struct log_cut_task *t)
     w->is_patient = true;
     w->on_entry = on_entry;
     w->on_end = on_located;
-    const struct segment_point *p = segment_points_by_index(&t->seg->points, t->cut->index - 1);
-    if (p != NULL) {
-        t->max_timestamp = p->max_timestamp;
-    }
-    log_walk_seek_point(w, t->seg, p);
+    log_walk_seek_point(w, t->seg, walk_start(t));
     list_push_back(&l->walks, &w->link);
     log_walk_run(w);
 }

@@ -1,10 +1,14 @@
 /* Index files of sealed segments: written in the background, loaded when a reader needs points that
  * left memory, rebuilt from the log when the file is missing, damaged or disagrees with the log.
  *
- *   write:  WAIT_MEMORY -> WAIT_CREATE -> WAIT_WRITE -> WAIT_FSYNC -> WAIT_CLOSE -> WAIT_RENAME
+ *   write:  [WAIT_TURN] -> WAIT_CREATE -> WAIT_WRITE -> WAIT_FSYNC -> WAIT_CLOSE -> WAIT_RENAME
  *                       -> WAIT_FSYNC_DIR -> done
- *   load:   WAIT_LOAD_OPEN -> WAIT_LOAD_READ -> WAIT_LOAD_CLOSE -> done, or
- *           WAIT_REBUILD -> done, and the file is written anew
+ *   load:   [WAIT_TURN] -> [WAIT_DESCRIPTOR ->] WAIT_LOAD_OPEN -> WAIT_LOAD_READ
+ *                       -> WAIT_LOAD_CLOSE -> done, or
+ *                          WAIT_REBUILD -> done, and the file is written anew
+ *
+ * A few work at a time, of all logs together: each has a descriptor and a buffer of the file's
+ * size.
  *
  * Nothing depends on an index file: a failure is logged and the segment is walked instead. Points
  * only say where to start looking; the entry there is checked against them by whoever goes there.
@@ -17,13 +21,19 @@
 #include "core/reached.h"
 #include "storage/log_priv.h"
 
+enum {
+    STARVED_RETRY_US = 10 * 1000,
+};
+
 enum index_state {
+    INDEX_WAIT_TURN,
     INDEX_WAIT_CREATE,
     INDEX_WAIT_WRITE,
     INDEX_WAIT_FSYNC,
     INDEX_WAIT_CLOSE,
     INDEX_WAIT_RENAME,
     INDEX_WAIT_FSYNC_DIR,
+    INDEX_WAIT_DESCRIPTOR,
     INDEX_WAIT_LOAD_OPEN,
     INDEX_WAIT_LOAD_READ,
     INDEX_WAIT_LOAD_CLOSE,
@@ -33,7 +43,11 @@ enum index_state {
 struct log_index_task {
     struct log_segment *seg;
     enum index_state state;
-    enum err result; /* Of a write or load, carried over the close. */
+    void (*on_turn)(struct log_index_task *t);
+    bool has_turn;
+    struct list turn_link; /* In log_shared.index_tasks. */
+    struct timer retry;    /* Without a descriptor. */
+    enum err result;       /* Of a write or load, carried over the close. */
     int fd;
     uint64_t file_size;
     struct buf *buf;
@@ -44,7 +58,6 @@ struct log_index_task {
     struct log_walk walk; /* Rebuilding, into these: */
     struct segment_points points;
     uint64_t point_next_pos;
-    int64_t max_timestamp;
 };
 
 static void index_run(struct log_index_task *t);
@@ -134,6 +147,48 @@ void log_index_unseal(struct log_segment *seg)
     seg->is_index_hopeless = false;
 }
 
+/* ---- turns ---- */
+
+static void begin_turn(struct log_index_task *t)
+{
+    t->has_turn = true;
+    t->seg->log->env.shared->index_turns_count++;
+    t->on_turn(t);
+}
+
+static void ask_for_turn(struct log_index_task *t, void (*on_turn)(struct log_index_task *t))
+{
+    struct log_shared *ls = t->seg->log->env.shared;
+    t->on_turn = on_turn;
+    if (ls->index_turns_count < LOG_INDEX_TURNS_MAX && list_is_empty(&ls->index_tasks)) {
+        begin_turn(t);
+        return;
+    }
+    reached(ls->s, "log_index_waits_for_turn");
+    t->state = INDEX_WAIT_TURN;
+    list_push_back(&ls->index_tasks, &t->turn_link);
+}
+
+/* From the loop: those that wait may have much to do, and finish at once. */
+void log_index_on_turns_task(struct task *task)
+{
+    struct log_shared *ls = container_of(task, struct log_shared, index_turns);
+    while (ls->index_turns_count < LOG_INDEX_TURNS_MAX && !list_is_empty(&ls->index_tasks)) {
+        begin_turn(
+            container_of(list_pop_front(&ls->index_tasks), struct log_index_task, turn_link));
+    }
+}
+
+static void end_turn(struct log_index_task *t)
+{
+    struct log_shared *ls = t->seg->log->env.shared;
+    assert(t->has_turn);
+    ls->index_turns_count--;
+    if (!list_is_empty(&ls->index_tasks)) {
+        shard_post(ls->s, &ls->index_turns);
+    }
+}
+
 /* ---- ending ---- */
 
 static void tell_waiters(struct log_segment *seg)
@@ -151,6 +206,7 @@ static void finish(struct log_index_task *t)
 {
     struct log_segment *seg = t->seg;
     struct log *l = seg->log;
+    end_turn(t);
     buf_unref(t->buf);
     free(t->path);
     free(t->tmp_path);
@@ -166,6 +222,8 @@ static void finish(struct log_index_task *t)
     log_poke(l);
 }
 
+static void on_retry(struct timer *timer);
+
 static struct log_index_task *task_new(struct log_segment *seg)
 {
     struct log_index_task *t = calloc(1, sizeof(*t));
@@ -174,6 +232,8 @@ static struct log_index_task *task_new(struct log_segment *seg)
     }
     t->seg = seg;
     t->fd = -1;
+    list_init(&t->turn_link);
+    timer_init(&t->retry, on_retry);
     t->path = log_segment_path(seg, ".index");
     t->tmp_path = log_path(seg->log->dir, "index.tmp");
     if (t->path == NULL || t->tmp_path == NULL) {
@@ -211,11 +271,14 @@ static void write_failed(struct log_index_task *t, enum err e)
     finish(t);
 }
 
-static void start_write(struct log_segment *seg)
+static void start_write(struct log_index_task *t)
 {
-    struct log_index_task *t = task_new(seg);
+    struct log_segment *seg = t->seg;
+    if (seg->log->state != LOG_OPEN || seg->log->is_failed) {
+        finish(t); /* Nobody waits for it, but perhaps for its end. */
+        return;
+    }
     t->file_size = segment_index_file_size(&seg->points);
-    make_permanent(seg);
     if (!get_buffer(t, t->file_size)) {
         write_failed(t, ERR_BUSY);
         return;
@@ -252,7 +315,8 @@ void log_index_seal(struct log *l)
             break;
         }
         if (seg->index_file_size == 0 && !seg->is_index_hopeless && seg->has_points) {
-            start_write(seg);
+            make_permanent(seg);
+            ask_for_turn(task_new(seg), start_write);
             return;
         }
     }
@@ -321,7 +385,8 @@ static bool is_of_segment(const struct segment_index_header *h, const struct log
     }
     return h->salt == seg->salt && h->base_index == seg->base.index &&
            h->generation >= generation_min && h->generation <= seg->log->generation &&
-           h->covered_pos == seg->end_pos && h->covered_next == next_index(seg);
+           h->covered_pos == seg->end_pos && h->covered_next == next_index(seg) &&
+           h->max_timestamp == seg->max_timestamp;
 }
 
 static enum err take_file(struct log_index_task *t, size_t size)
@@ -350,12 +415,9 @@ static enum walk_verdict on_rebuild_entry(struct log_walk *w, const struct scan_
         .pos = entry->pos,
         .index = entry->header.index,
         .offset = entry->header.base_offset,
-        .max_timestamp = t->max_timestamp,
+        .max_timestamp = entry->header.max_timestamp,
     };
     segment_points_note(&t->points, &p, &t->point_next_pos, t->seg->log->options.index_interval);
-    if (entry->header.max_timestamp > t->max_timestamp) {
-        t->max_timestamp = entry->header.max_timestamp;
-    }
     return WALK_ON;
 }
 
@@ -371,6 +433,9 @@ static void on_rebuilt(struct log_walk *w, enum walk_reason reason)
      * go. */
     struct log_segment *seg = t->seg;
     log_walk_done(w);
+    if (reason != WALK_AT_END && t->points.count > 0) {
+        t->points.all[t->points.count - 1].max_timestamp = SEGMENT_TIME_UNKNOWN;
+    }
     seg->points = t->points;
     seg->has_points = true;
     seg->is_index_loaded = false;
@@ -393,7 +458,6 @@ static void start_rebuild(struct log_index_task *t)
     }
     reached(log_shard(t->seg->log), "log_index_rebuilt");
     t->state = INDEX_WAIT_REBUILD;
-    t->max_timestamp = -1;
     struct log_walk *w = &t->walk;
     log_walk_init(w, seg->log);
     w->class = BUF_RESERVED;
@@ -410,6 +474,11 @@ static void start_rebuild(struct log_index_task *t)
 static void run_load(struct log_index_task *t)
 {
     const enum index_state state = t->state;
+    if (state == INDEX_WAIT_LOAD_OPEN && t->op.result == ERR_BUSY) {
+        t->state = INDEX_WAIT_DESCRIPTOR; /* To read the whole segment instead takes one, too. */
+        shard_timer_arm(log_shard(t->seg->log), &t->retry, STARVED_RETRY_US);
+        return;
+    }
     if (t->op.result != ERR_OK && t->result == ERR_OK) {
         t->result = t->op.result;
     }
@@ -438,20 +507,8 @@ static void run_load(struct log_index_task *t)
     }
 }
 
-static void start_load(struct log_segment *seg)
+static void open_file(struct log_index_task *t)
 {
-    struct log_index_task *t = task_new(seg);
-    if (seg->index_file_size == 0) {
-        t->result = ERR_NOT_FOUND;
-        start_rebuild(t);
-        return;
-    }
-    t->file_size = seg->index_file_size;
-    if (t->file_size % ENTRY_BLOCK_SIZE != 0 || !get_buffer(t, t->file_size)) {
-        t->result = t->file_size % ENTRY_BLOCK_SIZE != 0 ? ERR_CORRUPT : ERR_BUSY;
-        start_rebuild(t);
-        return;
-    }
     submit(t,
            &(struct io_op){
                .kind = IO_OPEN,
@@ -459,6 +516,28 @@ static void start_load(struct log_segment *seg)
                .open_flags = IO_OPEN_READ | IO_OPEN_DIRECT,
            },
            INDEX_WAIT_LOAD_OPEN);
+}
+
+static void on_retry(struct timer *timer)
+{
+    open_file(container_of(timer, struct log_index_task, retry));
+}
+
+static void start_load(struct log_index_task *t)
+{
+    t->file_size = t->seg->index_file_size;
+    if (t->file_size == 0) {
+        t->result = ERR_NOT_FOUND;
+    } else if (t->file_size % ENTRY_BLOCK_SIZE != 0) {
+        t->result = ERR_CORRUPT;
+    } else if (!get_buffer(t, t->file_size)) {
+        t->result = ERR_BUSY;
+    }
+    if (t->result != ERR_OK) {
+        start_rebuild(t);
+    } else {
+        open_file(t);
+    }
 }
 
 static void index_run(struct log_index_task *t)
@@ -477,6 +556,8 @@ static void index_run(struct log_index_task *t)
     case INDEX_WAIT_LOAD_CLOSE:
         run_load(t);
         break;
+    case INDEX_WAIT_TURN:
+    case INDEX_WAIT_DESCRIPTOR:
     case INDEX_WAIT_REBUILD:
         break;
     }
@@ -494,7 +575,7 @@ bool log_index_want(struct log_segment *seg, struct segment_wait *w)
     }
     list_push_back(&seg->index_waiters, &w->link);
     if (seg->index_task == NULL) {
-        start_load(seg);
+        ask_for_turn(task_new(seg), start_load);
     }
     return false;
 }

@@ -47,9 +47,13 @@ enum {
     LOG_ZERO_IOV_MAX = 4,           /* So one write of zeros moves at most 1 MiB. */
     LOG_RETRY_US = 1000 * 1000,     /* After a full disk. */
     LOG_DAMAGES_MAX = 64,           /* More are merged with the last one. */
+    LOG_INDEX_TURNS_MAX = 8,        /* Index files of a log_shared that are worked on. */
 };
 
 /* ---- segments ---- */
+
+/* Not one that a batch could have: those below -1 come from clients, too. */
+#define LOG_TIMESTAMP_UNKNOWN INT64_MIN
 
 enum segment_file_state {
     SEGMENT_FILE_CLOSED,
@@ -91,12 +95,16 @@ struct log_segment {
     uint32_t holds_count;  /* Walks, fills and index tasks that use it. */
     uint64_t retired_next; /* Of a retired one: base.index of the segment behind it. */
     uint64_t filled_to;
-    uint64_t allocated_to; /* The file has room up to here, as far as is known: a hint. */
+    uint64_t allocated_to;  /* The file has room up to here, as far as is known: a hint. */
     uint64_t filled_to_put; /* As in its manifest record, durable or on its way. */
     bool is_end_put;        /* The record has its end, too: no recovery from there reads it. */
     uint64_t tail_pos; /* Where the next byte goes; a block boundary unless a page is open there. */
     uint64_t end_pos;  /* End of the last entry. */
     int64_t max_timestamp; /* -1 = none. */
+    /* Of its first batch; LOG_TIMESTAMP_UNKNOWN while there is none. Rolls go by it. */
+    int64_t first_timestamp;
+    int64_t created_ms; /* Of the wall clock; of the last start, if that was later. */
+    int64_t age_ms_max;
     struct segment_points points;
     bool has_points;          /* Else they left memory; see log_index_want. */
     bool is_index_loaded;     /* The points come from the file. */
@@ -495,6 +503,8 @@ void log_index_pin(struct log_segment *seg);
 /* seg takes entries again: its file is gone, its points stay in memory. */
 void log_index_unseal(struct log_segment *seg);
 
+void log_index_on_turns_task(struct task *task);
+
 /* log_purge.c */
 
 /* The flusher failed: purges that wait for the store end with ERR_FAILED. */
@@ -520,6 +530,9 @@ struct log_shared {
     struct pace pace;             /* Of deletes, compaction, repacking. */
     struct list births;           /* struct log_birth that waits for its turn. */
     uint32_t births_count;        /* Have their turn: each has up to two descriptors. */
+    struct list index_tasks;      /* struct log_index_task that waits for its turn. */
+    uint32_t index_turns_count;   /* Have it. */
+    struct task index_turns;      /* Gives the next ones. */
     struct list starved_files;    /* struct segment_file that got no descriptor, oldest first. */
     struct timer starved_timer;   /* Tries them again. */
     struct buf *zeros;

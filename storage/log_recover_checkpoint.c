@@ -188,6 +188,7 @@ static void take_points(struct log_segment *seg, const struct checkpoint *c)
             &seg->points, &p, &seg->point_next_pos, seg->log->options.index_interval);
     }
     seg->max_timestamp = c->header.max_timestamp;
+    seg->first_timestamp = c->header.first_timestamp;
 }
 
 static void take(struct log_recovery *r, const struct checkpoint *c)

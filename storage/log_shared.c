@@ -71,6 +71,8 @@ enum err log_shared_new(struct shard *s,
     list_init(&ls->checkpoint_queue);
     list_init(&ls->births);
     pace_init(&ls->pace, s, &options->background);
+    list_init(&ls->index_tasks);
+    task_init(&ls->index_turns, "index turns", log_index_on_turns_task);
     list_init(&ls->starved_files);
     timer_init(&ls->starved_timer, segment_file_on_starved_timer);
     list_init(&ls->quiet);
@@ -98,11 +100,14 @@ void log_shared_free(struct log_shared *ls)
     assert(list_is_empty(&ls->checkpoint_queue));
     assert(list_is_empty(&ls->births));
     assert_cmp(ls->births_count, ==, 0);
+    assert(list_is_empty(&ls->index_tasks));
+    assert_cmp(ls->index_turns_count, ==, 0);
     assert(list_is_empty(&ls->starved_files));
     pace_done(&ls->pace);
     timer_cancel(&ls->s->timers, &ls->quiet_timer);
     timer_cancel(&ls->s->timers, &ls->reclaim_timer);
     timer_cancel(&ls->s->timers, &ls->starved_timer);
+    list_remove(&ls->index_turns.link);
     buf_pool_remove_reclaimer(&ls->reclaimer);
     buf_unref(ls->zeros);
     free(ls);

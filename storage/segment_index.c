@@ -8,7 +8,7 @@
 #include "storage/segment_format.h"
 
 enum {
-    INDEX_VERSION = 1,
+    INDEX_VERSION = 2,
     POINTS_CAPACITY_MIN = 8,
 };
 
@@ -45,7 +45,6 @@ enum err segment_points_add(struct segment_points *ps, const struct segment_poin
         assert_cmp(p->pos, >, last->pos);
         assert_cmp(p->index, >, last->index);
         assert_cmp(p->offset, >=, last->offset);
-        assert_cmp(p->max_timestamp, >=, last->max_timestamp);
     }
     enum err e = reserve(ps, ps->count + 1);
     if (e == ERR_OK) {
@@ -55,13 +54,18 @@ enum err segment_points_add(struct segment_points *ps, const struct segment_poin
 }
 
 void segment_points_note(struct segment_points *ps,
-                         const struct segment_point *p,
+                         const struct segment_point *entry,
                          uint64_t *next_pos,
                          uint32_t interval)
 {
-    if (p->pos >= *next_pos) {
-        (void)segment_points_add(ps, p);
-        *next_pos = p->pos + interval;
+    if (entry->pos >= *next_pos) {
+        *next_pos = entry->pos + interval;
+        if (segment_points_add(ps, entry) == ERR_OK) {
+            return;
+        }
+    }
+    if (ps->count > 0 && ps->all[ps->count - 1].max_timestamp < entry->max_timestamp) {
+        ps->all[ps->count - 1].max_timestamp = entry->max_timestamp;
     }
 }
 
@@ -80,7 +84,6 @@ size_t segment_points_size(const struct segment_points *ps)
 enum point_key {
     KEY_OFFSET,
     KEY_INDEX,
-    KEY_TIMESTAMP,
 };
 
 static bool is_at_or_before(const struct segment_point *p, enum point_key key, int64_t value)
@@ -90,14 +93,12 @@ static bool is_at_or_before(const struct segment_point *p, enum point_key key, i
         return p->offset <= value;
     case KEY_INDEX:
         return p->index <= (uint64_t)value;
-    case KEY_TIMESTAMP:
-        return p->max_timestamp < value;
     }
     return false;
 }
 
-static const struct segment_point *
-find(const struct segment_points *ps, enum point_key key, int64_t value)
+/* How many points are at or before value. */
+static uint32_t count_until(const struct segment_points *ps, enum point_key key, int64_t value)
 {
     uint32_t low = 0;          /* Points below are at or before value ... */
     uint32_t high = ps->count; /* ... and from here on they are not. */
@@ -109,7 +110,14 @@ find(const struct segment_points *ps, enum point_key key, int64_t value)
             high = middle;
         }
     }
-    return low == 0 ? NULL : &ps->all[low - 1];
+    return low;
+}
+
+static const struct segment_point *
+find(const struct segment_points *ps, enum point_key key, int64_t value)
+{
+    uint32_t count = count_until(ps, key, value);
+    return count == 0 ? NULL : &ps->all[count - 1];
 }
 
 const struct segment_point *segment_points_by_offset(const struct segment_points *ps,
@@ -123,10 +131,32 @@ const struct segment_point *segment_points_by_index(const struct segment_points 
     return find(ps, KEY_INDEX, (int64_t)index);
 }
 
-const struct segment_point *segment_points_by_timestamp(const struct segment_points *ps,
-                                                        int64_t timestamp)
+/* Stretch 0 lies before the first point, stretch n starts at point n - 1. */
+static struct segment_stretch stretch_at(const struct segment_points *ps, uint32_t number)
 {
-    return find(ps, KEY_TIMESTAMP, timestamp);
+    const struct segment_point *start = number == 0 ? NULL : &ps->all[number - 1];
+    const struct segment_point *next = number == ps->count ? NULL : &ps->all[number];
+    return (struct segment_stretch){
+        .start = start,
+        .end_index = next == NULL ? UINT64_MAX : next->index,
+        .end_offset = next == NULL ? INT64_MAX : next->offset,
+        .max_timestamp = start == NULL ? SEGMENT_TIME_UNKNOWN : start->max_timestamp,
+    };
+}
+
+bool segment_points_find_late(const struct segment_points *ps,
+                              uint64_t from_index,
+                              int64_t timestamp,
+                              struct segment_stretch *ret_stretch)
+{
+    for (uint32_t n = count_until(ps, KEY_INDEX, (int64_t)from_index); n <= ps->count; n++) {
+        const struct segment_stretch stretch = stretch_at(ps, n);
+        if (stretch.max_timestamp >= timestamp) {
+            *ret_stretch = stretch;
+            return true;
+        }
+    }
+    return false;
 }
 
 size_t segment_index_file_size(const struct segment_points *ps)
@@ -146,30 +176,34 @@ void segment_index_encode(struct segment_index_header *h,
                           const struct segment_points *ps,
                           uint8_t *out)
 {
-    const size_t points_size = ps->count * sizeof(struct segment_point);
+    uint8_t *to = out + sizeof(*h);
+    memset(out, 0, segment_index_file_size(ps));
+    for (uint32_t i = 0; i < ps->count; i++, to += sizeof(struct segment_point)) {
+        struct segment_point p = ps->all[i];
+        if (p.max_timestamp == SEGMENT_TIME_UNKNOWN) {
+            p.max_timestamp = h->max_timestamp;
+        }
+        memcpy(to, &p, sizeof(p));
+    }
     memcpy(h->magic, MAGIC, sizeof(MAGIC));
     h->version = INDEX_VERSION;
     h->points_count = ps->count;
-    h->crc = crc_of(h, ps->all, points_size);
-    memset(out, 0, segment_index_file_size(ps));
+    h->crc = crc_of(h, out + sizeof(*h), ps->count * sizeof(struct segment_point));
     memcpy(out, h, sizeof(*h));
-    if (points_size > 0) {
-        memcpy(out + sizeof(*h), ps->all, points_size);
-    }
 }
 
-static bool is_rising(const struct segment_points *ps, const struct segment_index_header *h)
+/* Invariant 1, within what the header says of the segment. */
+static bool is_sound(const struct segment_points *ps, const struct segment_index_header *h)
 {
     for (uint32_t i = 0; i < ps->count; i++) {
         const struct segment_point *p = &ps->all[i];
         if (p->pos < SEGMENT_HEADER_SIZE || p->pos >= h->covered_pos || p->index < h->base_index ||
-            p->index >= h->covered_next) {
+            p->index >= h->covered_next || p->max_timestamp > h->max_timestamp) {
             return false;
         }
         if (i > 0) {
             const struct segment_point *before = p - 1;
-            if (p->pos <= before->pos || p->index <= before->index || p->offset < before->offset ||
-                p->max_timestamp < before->max_timestamp) {
+            if (p->pos <= before->pos || p->index <= before->index || p->offset < before->offset) {
                 return false;
             }
         }
@@ -205,7 +239,7 @@ enum err segment_index_decode(struct slice file,
         memcpy(ps->all, file.data + sizeof(h), points_size);
     }
     ps->count = h.points_count;
-    if (!is_rising(ps, &h)) {
+    if (!is_sound(ps, &h)) {
         segment_points_done(ps);
         return ERR_CORRUPT;
     }

@@ -1,6 +1,7 @@
 /* Record batches with contents that say where they belong, for both modes. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,7 @@ struct batch_wish {
     uint32_t record_size_max;
     int64_t wall_ms;
     struct batch_identity identity;
+    bool is_zstd_allowed; /* Old versions of Produce and Fetch do not know it. */
 };
 
 struct made_batch batch_make(struct sim *sim, const struct batch_wish *wish);

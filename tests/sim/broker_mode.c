@@ -113,6 +113,8 @@ static void fill_settings(struct broker_run *run)
     settings->cluster.log.fill_step_max = w->fill_step_max;
     settings->cluster.log.index_interval = w->index_interval;
     settings->cluster.log.checkpoint_size = w->checkpoint_size;
+    settings->cluster.log.index_size_max = w->points_size_max;
+    settings->cluster.log.segment_age_ms_max = w->segment_age_ms;
     settings->cluster.controller_log = settings->cluster.log;
     settings->cluster.controller_log.checkpoint_size = w->checkpoint_size / 4;
     if (w->crowd_size > 0) {

@@ -97,3 +97,15 @@ bool model_log_find_time(const struct model_log *m,
     }
     return false;
 }
+
+int64_t model_log_largest_time(const struct model_log *m, int64_t end_offset)
+{
+    int64_t largest = -1;
+    for (uint64_t i = 0; i < m->last_index && m->entries[i].next_offset <= end_offset; i++) {
+        const struct model_entry *e = &m->entries[i];
+        for (int64_t k = 0; k < e->next_offset - e->base_offset; k++) {
+            largest = e->timestamps[k] > largest ? e->timestamps[k] : largest;
+        }
+    }
+    return largest;
+}

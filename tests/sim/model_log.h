@@ -54,9 +54,12 @@ int64_t model_log_next_offset(const struct model_log *m, uint64_t index);
 /* The entry that holds offset; NULL beyond the end. Entries without offsets never do. */
 const struct model_entry *model_log_find(const struct model_log *m, int64_t offset);
 
-/* The first record at or after timestamp below end_offset: false if there is none. */
+/* The first record at or after timestamp (not negative) below end_offset: false if there is none.
+ */
 bool model_log_find_time(const struct model_log *m,
                          int64_t timestamp,
                          int64_t end_offset,
                          int64_t *ret_offset,
                          int64_t *ret_timestamp);
+/* The largest timestamp below end_offset; -1 if no record has one. */
+int64_t model_log_largest_time(const struct model_log *m, int64_t end_offset);

@@ -158,6 +158,12 @@ void sim_draw_swarm(struct sim *sim)
     w->index_size_max = (uint32_t)PICK(sim, 0, 1 << 10, 64 << 10);
     w->checkpoint_size = (uint32_t)PICK(sim, 0, 2 << 10, 16 << 10, 64 << 10);
     w->state_size_max = (uint32_t)PICK(sim, 0, 30 << 10);
+    w->points_size_max = (uint32_t)PICK(sim, 64, 1 << 20, 1 << 20);
+    w->segment_age_ms = (int64_t)PICK(sim, 20, 200, INT64_MAX, INT64_MAX);
+    w->segment_jitter_ms = (int64_t)PICK(sim, 0, 10);
+    w->timestamp_spread_ms = (uint32_t)PICK(sim, 1, 20, 20, 2000);
+    w->timestamp_none_percent = (uint32_t)PICK(sim, 0, 0, 30);
+    w->compressed_percent = (uint32_t)PICK(sim, 5, 5, 50);
 }
 
 #define FIELD(name)                                                                       \
@@ -212,6 +218,12 @@ static const struct {
     FIELD(overtake_one_in),
     FIELD(cut_connection_one_in),
     FIELD(store_area_blocks),
+    FIELD(points_size_max),
+    FIELD(segment_age_ms),
+    FIELD(segment_jitter_ms),
+    FIELD(timestamp_spread_ms),
+    FIELD(timestamp_none_percent),
+    FIELD(compressed_percent),
     /* clang-format on */
 };
 

@@ -76,6 +76,12 @@ struct sim_swarm {
     uint32_t overtake_one_in; /* Of the turns: the clock moves instead, if not far. */
     uint32_t cut_connection_one_in;
     uint32_t store_area_blocks; /* Of a new store; 0 = its default. */
+    uint32_t points_size_max;   /* Of one segment's index. */
+    int64_t segment_age_ms;     /* INT64_MAX = no roll by time. */
+    int64_t segment_jitter_ms;
+    uint32_t timestamp_spread_ms;    /* How far those of records are from the clock. */
+    uint32_t timestamp_none_percent; /* Records without one. */
+    uint32_t compressed_percent;     /* Of batches. */
 };
 
 struct sim {

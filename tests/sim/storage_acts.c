@@ -23,6 +23,7 @@ static void make_data(struct part *p, struct model_entry *e, int32_t records_cou
                        .record_size_max = is_large ? 8 << 10 : sim->swarm.record_size_max,
                        .wall_ms = clock_wall_ms(&sim->clock.clock),
                        .identity = e->identity,
+                       .is_zstd_allowed = true,
                    });
     e->next_offset = e->base_offset + b.records_count;
     e->max_timestamp = b.max_timestamp;
@@ -250,7 +251,7 @@ static const struct operation {
 } operations[] = {
     {.begin = append_some, .weight = 240},
     {.begin = read, .weight = 60},
-    {.begin = part_time_query, .weight = 20},
+    {.begin = part_act_time, .weight = 20},
     {.begin = commit, .weight = 48},
     {.begin = vote, .weight = 32},
     {.begin = cut, .swarm_weight = offsetof(struct sim_swarm, cut_weight)},

@@ -202,7 +202,7 @@ static bool drive(struct storage_run *run)
     return true;
 }
 
-/* Everything that is flushed, batch by batch. */
+/* Everything that is flushed, batch by batch, and some time about each. */
 static bool verify_all(struct storage_run *run)
 {
     for (uint32_t i = 0; i < run->parts_count; i++) {
@@ -213,6 +213,7 @@ static bool verify_all(struct storage_run *run)
         int64_t end = model_log_next_offset(&p->model, p->model.flushed_index);
         for (int64_t offset = 0; offset < end;) {
             part_read(p, offset);
+            part_find_time_of(p, model_log_find(&p->model, offset));
             if (!settle(run, "a read does not end")) {
                 return false;
             }

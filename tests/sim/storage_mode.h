@@ -4,7 +4,8 @@
  *   storage_mode.c   one life: start, drive, end in order
  *   storage_part.c   one log: opened, compared with the model, closed
  *   storage_acts.c   what is done to it: the table of operations
- *   storage_reads.c  reads and time queries
+ *   storage_reads.c  reads
+ *   storage_times.c  searches by time
  *   storage_producers.c  the producer state of a log
  *   storage_misdirect.c  writes and reads that meet the wrong place
  *   storage_rot.c    damage on the disk, planted in acknowledged entries
@@ -24,6 +25,7 @@
 enum {
     PARTS_MAX = 8,
     PART_NAME_SIZE = 64,
+    PART_READS_MAX = 8, /* In flight. */
 };
 
 struct producer_state;
@@ -125,8 +127,12 @@ void part_tempt_crash(struct part *p);
 void part_act(struct part *p);
 /* Begins a read of [offset, end of what is flushed). */
 void part_read(struct part *p, int64_t offset);
-/* Begins a query for a drawn time. */
-void part_time_query(struct part *p);
+/* Searches for timestamp, or LOG_TIME_LARGEST, below end_offset, where a batch ends. */
+void part_find_time(struct part *p, int64_t timestamp, int64_t end_offset);
+/* A drawn one. */
+void part_act_time(struct part *p);
+/* One about the entry: a drawn one, but of times that decide something. */
+void part_find_time_of(struct part *p, const struct model_entry *e);
 
 /* Of a log that is about to be opened: nothing is known. */
 void part_producers_reset(struct part *p);

@@ -364,17 +364,21 @@ void part_open(struct part *p)
     part_producers_reset(p);
     p->writes_count = 0;
     p->run->opening_count++;
-    enum err e = log_open(&(struct log_open){.env = &p->run->envs[p->shard].env,
-                                             .id = p->id,
-                                             .name = p->name,
-                                             .options = {.segment_size_max = w->segment_size_max,
-                                                         .fill_step_min = w->fill_step_min,
-                                                         .fill_step_max = w->fill_step_max,
-                                                         .index_interval = w->index_interval,
-                                                         .checkpoint_size = w->checkpoint_size},
-                                             .callbacks = &callbacks,
-                                             .context = p},
-                          &p->log);
+    enum err e =
+        log_open(&(struct log_open){.env = &p->run->envs[p->shard].env,
+                                    .id = p->id,
+                                    .name = p->name,
+                                    .options = {.segment_size_max = w->segment_size_max,
+                                                .fill_step_min = w->fill_step_min,
+                                                .fill_step_max = w->fill_step_max,
+                                                .index_interval = w->index_interval,
+                                                .index_size_max = w->points_size_max,
+                                                .segment_age_ms_max = w->segment_age_ms,
+                                                .segment_jitter_ms_max = w->segment_jitter_ms,
+                                                .checkpoint_size = w->checkpoint_size},
+                                    .callbacks = &callbacks,
+                                    .context = p},
+                 &p->log);
     sim_check(sim, e == ERR_OK, "%s: log_open: %s", p->name, err_name(e));
 }
 

@@ -8,7 +8,6 @@
 
 enum {
     READ_SIZE_MAX = 512 << 10,
-    READS_MAX = 8, /* In flight, per log. */
 };
 
 struct read_probe {
@@ -98,7 +97,7 @@ void part_read(struct part *p, int64_t offset)
     if (p->is_end_lost && log_next_offset(p->log) < end) {
         end = log_next_offset(p->log);
     }
-    if (offset >= end || p->reads_count >= READS_MAX) {
+    if (offset >= end || p->reads_count >= PART_READS_MAX) {
         return;
     }
     struct read_probe *probe = calloc(1, sizeof(*probe));
@@ -115,66 +114,4 @@ void part_read(struct part *p, int64_t offset)
                                     .on_done = on_read_done};
     p->reads_count++;
     log_read_begin(p->log, &probe->read);
-}
-
-struct time_probe {
-    struct log_time_query query;
-    struct part *part;
-    uint64_t cuts_count;
-    bool is_found;
-    int64_t offset;
-    int64_t timestamp;
-};
-
-static void on_time_done(struct log_time_query *q)
-{
-    struct time_probe *probe = container_of(q, struct time_probe, query);
-    struct part *p = probe->part;
-    struct sim *sim = part_sim(p);
-    if (q->result == ERR_OK && probe->cuts_count == p->cuts_count &&
-        !model_log_is_damaged(&p->model)) {
-        bool is_found = q->ret_offset != -1;
-        sim_check(sim,
-                  is_found == probe->is_found &&
-                      (!is_found ||
-                       (q->ret_offset == probe->offset && q->ret_timestamp == probe->timestamp)),
-                  "%s: time query: timestamp=%" PRId64 " gives offset=%" PRId64 " at=%" PRId64
-                  ", not offset=%" PRId64 " at=%" PRId64,
-                  p->name,
-                  q->timestamp,
-                  q->ret_offset,
-                  q->ret_timestamp,
-                  probe->offset,
-                  probe->timestamp);
-    }
-    p->reads_count--;
-    free(probe);
-    run_settle(p->run);
-}
-
-void part_time_query(struct part *p)
-{
-    struct sim *sim = part_sim(p);
-    if (p->reads_count >= READS_MAX) {
-        return;
-    }
-    struct time_probe *probe = calloc(1, sizeof(*probe));
-    assert(probe != NULL);
-    /* Mostly near the end, where the walk meets what is being written. */
-    uint64_t age_ms = sim_log_between(sim, 0, sim->clock.now_us / 1000 + 20);
-    probe->part = p;
-    probe->cuts_count = p->cuts_count;
-    probe->offset = -1;
-    probe->timestamp = -1;
-    probe->query = (struct log_time_query){
-        .timestamp = clock_wall_ms(&sim->clock.clock) + 20 - (int64_t)age_ms,
-        .end_offset = model_log_next_offset(&p->model, p->model.flushed_index),
-        .on_done = on_time_done};
-    probe->is_found = model_log_find_time(&p->model,
-                                          probe->query.timestamp,
-                                          probe->query.end_offset,
-                                          &probe->offset,
-                                          &probe->timestamp);
-    p->reads_count++;
-    log_time_query_begin(p->log, &probe->query);
 }

@@ -18,6 +18,8 @@ const struct log_options RIG_OPTIONS_TINY = {
     .fill_step_min = 8 << 10,
     .fill_step_max = 32 << 10,
     .index_interval = 4 << 10,
+    .index_size_max = 1 << 20,
+    .segment_age_ms_max = INT64_MAX,
 };
 
 struct partition_id log_rig_id(void)
@@ -428,47 +430,68 @@ static enum err append(struct log_rig *rig, const struct log_entry *entry)
     return ERR_OK;
 }
 
-enum err log_rig_append(struct log_rig *rig, uint32_t records_count, size_t value_size, int64_t ts)
+static void build(struct log_rig *rig, const struct rig_batch *batch, struct wbuf *w)
 {
-    uint8_t *value = malloc(value_size + 1);
-    rand_bytes(&rig->ss.rand, value, value_size);
+    uint8_t *value = malloc(batch->value_size + 1);
+    rand_bytes(&rig->ss.rand, value, batch->value_size);
     struct batch_builder b;
     batch_builder_init(&b, 64 << 20);
     enum err e = ERR_OK;
-    for (uint32_t i = 0; i < records_count && e == ERR_OK; i++) {
+    for (uint32_t i = 0; i < batch->records_count && e == ERR_OK; i++) {
         e = batch_builder_add(&b,
                               &(struct batch_record){
-                                  .timestamp = ts + i,
+                                  .timestamp = batch->timestamps[i],
                                   .key = slice_of_string("key"),
-                                  .value = slice_of(value, value_size),
+                                  .value = slice_of(value, batch->value_size),
                               });
     }
     assert(e == ERR_OK);
-    struct wbuf w;
-    wbuf_init(&w, 64 << 20);
-    e = batch_builder_finish(
-        &b,
-        CODEC_NONE,
-        &(struct batch_identity){.producer_id = -1, .producer_epoch = -1, .base_sequence = -1},
-        &w);
+    wbuf_init(w, 64 << 20);
+    e = batch_builder_finish(&b, batch->codec, NULL, w);
     assert(e == ERR_OK);
+    batch_builder_done(&b);
+    free(value);
+}
+
+enum err log_rig_append_batch(struct log_rig *rig, const struct rig_batch *batch)
+{
+    struct wbuf w;
+    build(rig, batch, &w);
     int64_t base_offset = log_next_offset(rig->log);
     uint8_t head[BATCH_HEAD_SIZE];
     memcpy(head, w.data, sizeof(head));
     batch_stamp(head, base_offset, (int32_t)rig->term);
+    int64_t max_timestamp = -1;
+    for (uint32_t i = 0; i < batch->records_count; i++) {
+        max_timestamp = batch->timestamps[i] > max_timestamp ? batch->timestamps[i] : max_timestamp;
+    }
     const struct log_entry entry = {
         .type = ENTRY_DATA,
         .term = rig->term,
         .base_offset = base_offset,
-        .next_offset = base_offset + records_count,
-        .max_timestamp = ts + records_count - 1,
+        .next_offset = base_offset + batch->records_count,
+        .max_timestamp = max_timestamp,
         .payload = slice_of(head, sizeof(head)),
         .payload_rest = slice_of(w.data + sizeof(head), w.size - sizeof(head)),
     };
-    e = append(rig, &entry);
+    enum err e = append(rig, &entry);
     wbuf_done(&w);
-    batch_builder_done(&b);
-    free(value);
+    return e;
+}
+
+enum err log_rig_append(struct log_rig *rig, uint32_t records_count, size_t value_size, int64_t ts)
+{
+    int64_t *timestamps = malloc((records_count + 1) * sizeof(timestamps[0]));
+    for (uint32_t i = 0; i < records_count; i++) {
+        timestamps[i] = ts + i;
+    }
+    enum err e = log_rig_append_batch(rig,
+                                      &(struct rig_batch){
+                                          .timestamps = timestamps,
+                                          .records_count = records_count,
+                                          .value_size = value_size,
+                                      });
+    free(timestamps);
     return e;
 }
 

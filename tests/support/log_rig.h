@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/disk_sim.h"
+#include "storage/batch.h"
 #include "storage/flusher.h"
 #include "storage/log.h"
 #include "storage/log_shared.h"
@@ -91,6 +92,14 @@ void log_rig_crash(struct log_rig *rig, const struct disk_sim_crash *how);
 /* Appends a batch of records of value_size bytes, or an entry that is no batch (ENTRY_NOOP...).
  * Into the model if it was taken. */
 enum err log_rig_append(struct log_rig *rig, uint32_t records_count, size_t value_size, int64_t ts);
+/* A batch with a record of each of the timestamps. */
+struct rig_batch {
+    const int64_t *timestamps;
+    uint32_t records_count;
+    size_t value_size;
+    enum batch_codec codec;
+};
+enum err log_rig_append_batch(struct log_rig *rig, const struct rig_batch *batch);
 enum err log_rig_append_other(struct log_rig *rig, enum entry_type type, size_t size);
 /* Until everything appended is flushed, or the log failed. */
 void log_rig_flush(struct log_rig *rig);
