@@ -2,6 +2,7 @@
 """The wire by hand: what real clients rely on but do not show, and what only broken ones send.
 Numbers like C018 are those of the public fault reports the expectations come from."""
 import atexit
+import gzip
 import socket
 import time
 import urllib.request
@@ -270,6 +271,11 @@ def test_c018_batches_that_contradict_themselves():
     three = [b"v"] * 3
     with connect() as c:
         topic = new_topic(c)
+        stamped = new_topic(c, message_timestamp_type="LogAppendTime")
+        for inside in (records[:len(records) // 3 * 2], wire.record(None, b"v") + bytes(16), b"\0" * 5):
+            data = batch([b"v"], attributes=1, records=gzip.compress(inside))
+            for name in (topic, stamped):
+                equal(c.produce(name, 0, data)[:2], (INVALID_RECORD, -1), f"C020: inside gzip on {name}")
         for what, data, wanted in (
                 ("base offset 5", batch(three, base_offset=5), {INVALID_RECORD}),
                 ("count 0", batch(three, count=0), {INVALID_RECORD}),
