@@ -94,6 +94,12 @@ static void on_name(void *context, const char *name)
     }
 }
 
+/* The refusal of the start points here. */
+static void log_corrupt(struct shard *s, const char *path, uint64_t pos)
+{
+    log_error(s->log, "store_corrupt", "path=%s pos=%" PRIu64, path, pos);
+}
+
 static enum err read_superblock(struct shard *s, const char *path, struct store_superblock *ret_sb)
 {
     uint64_t size;
@@ -146,6 +152,9 @@ static enum err check_files(struct shard *s,
         } else {
             *ret_path = path;
         }
+        if (e == ERR_CORRUPT) {
+            log_corrupt(s, path, 0);
+        }
     }
     free(sb);
     if (layout.shards_count == 0) {
@@ -197,7 +206,7 @@ static enum err take_contents(struct shard *s, struct store_load *ld, struct sto
     uint64_t bad_pos = 0;
     enum err e = store_contents_find(ld->superblock, ld->blocks, &c, &bad_pos);
     if (e != ERR_OK) {
-        log_error(s->log, "store_corrupt", "path=%s pos=%" PRIu64, ld->path, bad_pos);
+        log_corrupt(s, ld->path, bad_pos);
         return e;
     }
     struct store_map found;
@@ -205,6 +214,9 @@ static enum err take_contents(struct shard *s, struct store_load *ld, struct sto
     found.keeps_deleted_logs = true;
     if (e == ERR_OK) {
         e = store_map_load(&found, c.stream);
+    }
+    if (e == ERR_CORRUPT) {
+        log_corrupt(s, ld->path, store_area_pos(ld->superblock->area_blocks, c.area));
     }
     if (e == ERR_OK) {
         store_map_take(m, &found, NULL, NULL);
@@ -223,6 +235,8 @@ static enum err take_file(struct shard *s, const char *path, struct store_map *m
         e = take_contents(s, &ld, m);
         enum err e_close = close_file(s, ld.fd);
         e = e == ERR_OK ? e_close : e;
+    } else if (e == ERR_CORRUPT) {
+        log_corrupt(s, path, 0);
     }
     store_load_done(&ld);
     return e;

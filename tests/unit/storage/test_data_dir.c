@@ -11,6 +11,7 @@
 #include "storage/data_dir.h"
 #include "storage/flusher.h"
 #include "storage/store.h"
+#include "storage/store_format.h"
 
 #include "tests/support/sim_shard.h"
 
@@ -503,6 +504,47 @@ Test(data_dir, a_missing_store_is_not_taken_for_an_empty_one)
         sim_shard_done(&x.ss);
     }
     disk_sim_free(m.disk);
+}
+
+/* The refusal says that the log says where: so it must, whoever comes upon the damage. */
+Test(data_dir, a_damaged_store_is_reported_with_its_place)
+{
+    static const struct {
+        const char *name;
+        const char *text; /* What is in the file. */
+        int64_t flip_pos; /* Or this byte is flipped. */
+        uint16_t shards;  /* 1: as the stores were made, 2: they are merged. */
+    } rows[] = {
+        {"empty", "", -1, 1},
+        {"empty, merged", "", -1, 2},
+        {"superblock", NULL, 20, 1},
+        {"superblock, merged", NULL, 20, 2},
+        {"contents, merged", NULL, STORE_BLOCK_SIZE + 100, 2},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct machine m = {.disk = sim_disk_new(), .seed = 5};
+        struct shard_store x;
+        struct data_dir d;
+        char why[DATA_WHY_SIZE];
+        life(&m, 1, 1, true, 0);
+        boot(&m, &x, 0, rows[i].shards);
+        if (rows[i].text != NULL) {
+            write_file(&x.ss, "/data/shard-0.store", rows[i].text);
+        } else {
+            cr_assert(
+                eq(int,
+                   disk_sim_flip_bit(m.disk, "/data/shard-0.store", (uint64_t)rows[i].flip_pos, 3),
+                   ERR_OK));
+        }
+        cr_assert(eq(int, open_dir(&x.ss, 0, why, &d), ERR_CORRUPT), "%s: %s", rows[i].name, why);
+        cr_assert(strstr(why, "/data/shard-0.store is damaged (the log says where)") != NULL);
+        cr_assert(strstr(x.ss.log_text, "store_corrupt: path=/data/shard-0.store pos=") != NULL,
+                  "%s",
+                  rows[i].name);
+        flusher_free(x.f);
+        sim_shard_done(&x.ss);
+        disk_sim_free(m.disk);
+    }
 }
 
 /* Without data_dir_open a store does not guess. */
