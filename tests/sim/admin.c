@@ -97,11 +97,11 @@ static bool is_done(struct admin *a, const char *what, int16_t code, int16_t cod
     struct broker_run *run = a->actor.run;
     sim_say(run->sim, "%s %s: error_code=%d", what, a->topic->name, code);
     if (is_retriable(run, code)) {
-        a->was_uncertain = true;
+        a->caller.was_uncertain = true;
         return false;
     }
     sim_check(run->sim,
-              code == KAFKA_NONE || (code == code_if_done && a->was_uncertain),
+              code == KAFKA_NONE || (code == code_if_done && a->caller.was_uncertain),
               "%s %s: error_code=%d",
               what,
               a->topic->name,
@@ -110,21 +110,13 @@ static bool is_done(struct admin *a, const char *what, int16_t code, int16_t cod
     return true;
 }
 
-/* The admin of a call that has ended. NULL if nobody knows how. */
-static struct admin *end_call(struct kafka_call *call, const struct rbuf *body)
-{
-    struct admin *a = container_of(call, struct admin, call);
-    a->is_calling = false;
-    a->was_uncertain |= body == NULL;
-    return body != NULL ? a : NULL;
-}
-
 static void on_created(struct kafka_call *call, struct rbuf *body, struct arena *arena)
 {
-    struct admin *a = end_call(call, body);
-    if (a == NULL) {
+    struct kafka_caller *caller = kafka_caller_end(call, body);
+    if (caller == NULL) {
         return;
     }
+    struct admin *a = container_of(caller, struct admin, caller);
     struct create_topics_response response;
     enum err e = create_topics_response_decode(body, call->version, arena, &response);
     sim_check(a->actor.run->sim,
@@ -139,10 +131,11 @@ static void on_created(struct kafka_call *call, struct rbuf *body, struct arena 
 
 static void on_deleted(struct kafka_call *call, struct rbuf *body, struct arena *arena)
 {
-    struct admin *a = end_call(call, body);
-    if (a == NULL) {
+    struct kafka_caller *caller = kafka_caller_end(call, body);
+    if (caller == NULL) {
         return;
     }
+    struct admin *a = container_of(caller, struct admin, caller);
     struct delete_topics_response response;
     enum err e = delete_topics_response_decode(body, call->version, arena, &response);
     sim_check(a->actor.run->sim,
@@ -195,10 +188,11 @@ static void check_live(struct admin *a, const struct metadata_response_topic *m)
 
 static void on_metadata(struct kafka_call *call, struct rbuf *body, struct arena *arena)
 {
-    struct admin *a = end_call(call, body);
-    if (a == NULL) {
+    struct kafka_caller *caller = kafka_caller_end(call, body);
+    if (caller == NULL) {
         return;
     }
+    struct admin *a = container_of(caller, struct admin, caller);
     struct sim *sim = a->actor.run->sim;
     struct metadata_response response;
     enum err e = metadata_response_decode(body, call->version, arena, &response);
@@ -218,33 +212,6 @@ static void on_metadata(struct kafka_call *call, struct rbuf *body, struct arena
 }
 
 /* ---- requests ---- */
-
-struct versions {
-    int16_t min;
-    int16_t max;
-};
-
-/* Draws the version; the body is then written to w. */
-static void begin_call(struct admin *a, struct wbuf *w, int16_t api_key, struct versions versions)
-{
-    struct sim *sim = a->actor.run->sim;
-    a->call = (struct kafka_call){
-        .api_key = api_key,
-        .version = (int16_t)sim_between(sim, (uint64_t)versions.min, (uint64_t)versions.max)};
-    kafka_client_begin(&a->client, &a->call, w);
-}
-
-static void send_call(struct admin *a,
-                      struct wbuf *w,
-                      enum err encoded,
-                      void (*on_answer)(struct kafka_call *, struct rbuf *, struct arena *))
-{
-    assert(encoded == ERR_OK);
-    a->call.on_answer = on_answer;
-    a->is_calling = true;
-    sim_say(a->actor.run->sim, "admin sends api_key=%d", a->call.api_key);
-    kafka_client_send(&a->client, &a->call, w, true);
-}
 
 static void add_config(struct create_topics_request_topic *topic,
                        struct create_topics_request_config *configs,
@@ -292,11 +259,15 @@ static void send_create(struct admin *a)
     request.topics = &topic;
     request.topics_count = 1;
     struct wbuf w;
-    begin_call(a,
-               &w,
-               CREATE_TOPICS_API.key,
-               (struct versions){CREATE_TOPICS_VERSION_MIN, CREATE_TOPICS_VERSION_MAX});
-    send_call(a, &w, create_topics_request_encode(&w, a->call.version, &request), on_created);
+    kafka_caller_begin(&a->caller,
+                       &w,
+                       CREATE_TOPICS_API.key,
+                       CREATE_TOPICS_VERSION_MIN,
+                       CREATE_TOPICS_VERSION_MAX);
+    kafka_caller_send(&a->caller,
+                      &w,
+                      create_topics_request_encode(&w, a->caller.call.version, &request),
+                      on_created);
 }
 
 static void send_delete(struct admin *a)
@@ -307,11 +278,12 @@ static void send_delete(struct admin *a)
     delete_topics_request_init(&request);
     delete_topics_request_topic_init(&topic);
     struct wbuf w;
-    begin_call(a,
-               &w,
-               DELETE_TOPICS_API.key,
-               (struct versions){DELETE_TOPICS_VERSION_MIN, DELETE_TOPICS_VERSION_MAX});
-    if (a->call.version >= 6) {
+    kafka_caller_begin(&a->caller,
+                       &w,
+                       DELETE_TOPICS_API.key,
+                       DELETE_TOPICS_VERSION_MIN,
+                       DELETE_TOPICS_VERSION_MAX);
+    if (a->caller.call.version >= 6) {
         topic.name = name;
         request.topics = &topic;
         request.topics_count = 1;
@@ -319,7 +291,10 @@ static void send_delete(struct admin *a)
         request.topic_names = &name;
         request.topic_names_count = 1;
     }
-    send_call(a, &w, delete_topics_request_encode(&w, a->call.version, &request), on_deleted);
+    kafka_caller_send(&a->caller,
+                      &w,
+                      delete_topics_request_encode(&w, a->caller.call.version, &request),
+                      on_deleted);
 }
 
 static void send_metadata(struct admin *a)
@@ -336,8 +311,9 @@ static void send_metadata(struct admin *a)
     request.topics_count = run->topics_count;
     request.allow_auto_topic_creation = false;
     struct wbuf w;
-    begin_call(a, &w, METADATA_API.key, (struct versions){10, METADATA_VERSION_MAX});
-    send_call(a, &w, metadata_request_encode(&w, a->call.version, &request), on_metadata);
+    kafka_caller_begin(&a->caller, &w, METADATA_API.key, 10, METADATA_VERSION_MAX);
+    kafka_caller_send(
+        &a->caller, &w, metadata_request_encode(&w, a->caller.call.version, &request), on_metadata);
 }
 
 /* A topic in the middle of something goes first. */
@@ -373,7 +349,7 @@ static void begin_something(struct admin *a)
     if (t->state == TOPIC_ABSENT && !run->is_draining) {
         begin_life(run, t);
         t->state = TOPIC_CREATING;
-        a->was_uncertain = false;
+        a->caller.was_uncertain = false;
         go_on(a, t);
         return;
     }
@@ -381,7 +357,7 @@ static void begin_something(struct admin *a)
                         t->state == TOPIC_LIVE && rand_one_in(&sim->rand, 30);
     if (wants_delete) {
         t->state = TOPIC_DELETING;
-        a->was_uncertain = false;
+        a->caller.was_uncertain = false;
         go_on(a, t);
         return;
     }
@@ -395,8 +371,8 @@ static void admin_act(struct actor *actor)
     struct admin *a = container_of(actor, struct admin, actor);
     struct broker_run *run = actor->run;
     actor_rest(actor);
-    kafka_client_check(&a->client);
-    if (a->is_calling || !actor_connect(actor, &a->client)) {
+    kafka_client_check(&a->caller.client);
+    if (a->caller.is_calling || !actor_connect(actor, &a->caller.client)) {
         return;
     }
     struct sim_topic *t = find_unfinished(run);
@@ -410,12 +386,12 @@ static void admin_act(struct actor *actor)
 void admin_init(struct admin *a, struct broker_run *run)
 {
     *a = (struct admin){.actor = {.run = run, .act = admin_act}};
-    kafka_client_init(&a->client, run->sim);
+    kafka_client_init(&a->caller.client, run->sim);
 }
 
 void admin_done(struct admin *a)
 {
-    kafka_client_done(&a->client);
+    kafka_client_done(&a->caller.client);
     for (uint32_t i = 0; i < a->actor.run->topics_count; i++) {
         end_life(&a->actor.run->topics[i]);
     }

@@ -175,7 +175,7 @@ static bool is_drained(const struct broker_run *run)
             return false;
         }
     }
-    return !run->admin.is_calling && !run->crowd.is_calling;
+    return !run->admin.caller.is_calling && !run->crowd.caller.is_calling;
 }
 
 /* Liveness, then the final comparison. */

@@ -60,24 +60,18 @@ struct actor {
 
 struct admin {
     struct actor actor;
-    struct kafka_client client;
-    struct kafka_call call;
+    struct kafka_caller caller;
     struct sim_topic *topic; /* That the call is about. */
-    bool is_calling;
-    bool was_uncertain; /* An earlier creation of the topic may have worked. */
 };
 
 /* Topics with long names that are created and deleted by one request: a burst for the controller's
  * log. Nobody writes to them; they must be there, or not. */
 struct crowd {
     struct actor actor;
-    struct kafka_client client;
-    struct kafka_call call;
+    struct kafka_caller caller;
     uint32_t size; /* 0 = there is none in this run. */
     uint32_t life; /* Rises with every creation. */
     enum topic_state state;
-    bool is_calling;
-    bool was_uncertain; /* An earlier request of this kind may have worked. */
 };
 
 /* A batch on its way. */

@@ -24,15 +24,6 @@ static struct slice name_of(const struct crowd *c, struct names *names, uint32_t
 
 /* ---- answers ---- */
 
-/* The crowd of a call that has ended. NULL if nobody knows how. */
-static struct crowd *end_call(struct kafka_call *call, const struct rbuf *body)
-{
-    struct crowd *c = container_of(call, struct crowd, call);
-    c->is_calling = false;
-    c->was_uncertain |= body == NULL;
-    return body != NULL ? c : NULL;
-}
-
 /* True if a topic is what was asked for: now, or by an earlier request that got no certain answer,
  * of which code_if_done tells. */
 static bool is_done(struct crowd *c, int16_t code, int16_t code_if_done)
@@ -43,7 +34,7 @@ static bool is_done(struct crowd *c, int16_t code, int16_t code_if_done)
         return false;
     }
     sim_check(run->sim,
-              code == KAFKA_NONE || (code == code_if_done && c->was_uncertain),
+              code == KAFKA_NONE || (code == code_if_done && c->caller.was_uncertain),
               "crowd: state=%d error_code=%d",
               (int)c->state,
               code);
@@ -57,18 +48,19 @@ static void move_on(struct crowd *c, uint32_t done_count, enum topic_state state
     sim_say(sim, "crowd: state=%d done=%u of %u", (int)c->state, done_count, c->size);
     if (done_count == c->size) {
         c->state = state;
-        c->was_uncertain = false;
+        c->caller.was_uncertain = false;
     } else {
-        c->was_uncertain = true; /* The next request names all of them again. */
+        c->caller.was_uncertain = true; /* The next request names all of them again. */
     }
 }
 
 static void on_created(struct kafka_call *call, struct rbuf *body, struct arena *arena)
 {
-    struct crowd *c = end_call(call, body);
-    if (c == NULL) {
+    struct kafka_caller *caller = kafka_caller_end(call, body);
+    if (caller == NULL) {
         return;
     }
+    struct crowd *c = container_of(caller, struct crowd, caller);
     struct create_topics_response response;
     enum err e = create_topics_response_decode(body, call->version, arena, &response);
     bool is_whole = e == ERR_OK && response.topics_count == c->size;
@@ -82,10 +74,11 @@ static void on_created(struct kafka_call *call, struct rbuf *body, struct arena 
 
 static void on_deleted(struct kafka_call *call, struct rbuf *body, struct arena *arena)
 {
-    struct crowd *c = end_call(call, body);
-    if (c == NULL) {
+    struct kafka_caller *caller = kafka_caller_end(call, body);
+    if (caller == NULL) {
         return;
     }
+    struct crowd *c = container_of(caller, struct crowd, caller);
     struct delete_topics_response response;
     enum err e = delete_topics_response_decode(body, call->version, arena, &response);
     bool is_whole = e == ERR_OK && response.responses_count == c->size;
@@ -100,10 +93,11 @@ static void on_deleted(struct kafka_call *call, struct rbuf *body, struct arena 
 
 static void on_metadata(struct kafka_call *call, struct rbuf *body, struct arena *arena)
 {
-    struct crowd *c = end_call(call, body);
-    if (c == NULL) {
+    struct kafka_caller *caller = kafka_caller_end(call, body);
+    if (caller == NULL) {
         return;
     }
+    struct crowd *c = container_of(caller, struct crowd, caller);
     struct metadata_response response;
     enum err e = metadata_response_decode(body, call->version, arena, &response);
     bool is_whole = e == ERR_OK && response.topics_count == c->size;
@@ -120,23 +114,6 @@ static void on_metadata(struct kafka_call *call, struct rbuf *body, struct arena
 
 /* ---- requests ---- */
 
-static void begin_call(struct crowd *c, struct wbuf *w, int16_t api_key, int16_t version)
-{
-    c->call = (struct kafka_call){.api_key = api_key, .version = version};
-    kafka_client_begin(&c->client, &c->call, w);
-}
-
-static void send_call(struct crowd *c,
-                      struct wbuf *w,
-                      enum err encoded,
-                      void (*on_answer)(struct kafka_call *, struct rbuf *, struct arena *))
-{
-    assert(encoded == ERR_OK);
-    c->call.on_answer = on_answer;
-    c->is_calling = true;
-    kafka_client_send(&c->client, &c->call, w, true);
-}
-
 static void send_create(struct crowd *c)
 {
     struct names names;
@@ -152,8 +129,15 @@ static void send_create(struct crowd *c)
     request.topics = topics;
     request.topics_count = c->size;
     struct wbuf w;
-    begin_call(c, &w, CREATE_TOPICS_API.key, CREATE_TOPICS_VERSION_MAX);
-    send_call(c, &w, create_topics_request_encode(&w, c->call.version, &request), on_created);
+    kafka_caller_begin(&c->caller,
+                       &w,
+                       CREATE_TOPICS_API.key,
+                       CREATE_TOPICS_VERSION_MAX,
+                       CREATE_TOPICS_VERSION_MAX);
+    kafka_caller_send(&c->caller,
+                      &w,
+                      create_topics_request_encode(&w, c->caller.call.version, &request),
+                      on_created);
 }
 
 static void send_delete(struct crowd *c)
@@ -169,8 +153,15 @@ static void send_delete(struct crowd *c)
     request.topics = topics;
     request.topics_count = c->size;
     struct wbuf w;
-    begin_call(c, &w, DELETE_TOPICS_API.key, DELETE_TOPICS_VERSION_MAX);
-    send_call(c, &w, delete_topics_request_encode(&w, c->call.version, &request), on_deleted);
+    kafka_caller_begin(&c->caller,
+                       &w,
+                       DELETE_TOPICS_API.key,
+                       DELETE_TOPICS_VERSION_MAX,
+                       DELETE_TOPICS_VERSION_MAX);
+    kafka_caller_send(&c->caller,
+                      &w,
+                      delete_topics_request_encode(&w, c->caller.call.version, &request),
+                      on_deleted);
 }
 
 static void send_metadata(struct crowd *c)
@@ -187,8 +178,10 @@ static void send_metadata(struct crowd *c)
     request.topics_count = c->size;
     request.allow_auto_topic_creation = false;
     struct wbuf w;
-    begin_call(c, &w, METADATA_API.key, METADATA_VERSION_MAX);
-    send_call(c, &w, metadata_request_encode(&w, c->call.version, &request), on_metadata);
+    kafka_caller_begin(
+        &c->caller, &w, METADATA_API.key, METADATA_VERSION_MAX, METADATA_VERSION_MAX);
+    kafka_caller_send(
+        &c->caller, &w, metadata_request_encode(&w, c->caller.call.version, &request), on_metadata);
 }
 
 /* ---- acting ---- */
@@ -202,7 +195,7 @@ static void begin_something(struct crowd *c)
         send_metadata(c);
         return;
     }
-    c->was_uncertain = false;
+    c->caller.was_uncertain = false;
     if (c->state == TOPIC_ABSENT) {
         c->life++;
         c->state = TOPIC_CREATING;
@@ -217,8 +210,8 @@ static void crowd_act(struct actor *actor)
 {
     struct crowd *c = container_of(actor, struct crowd, actor);
     actor_rest(actor);
-    kafka_client_check(&c->client);
-    if (c->size == 0 || c->is_calling || !actor_connect(actor, &c->client)) {
+    kafka_client_check(&c->caller.client);
+    if (c->size == 0 || c->caller.is_calling || !actor_connect(actor, &c->caller.client)) {
         return;
     }
     if (c->state == TOPIC_CREATING) {
@@ -235,10 +228,10 @@ void crowd_init(struct crowd *c, struct broker_run *run)
     *c =
         (struct crowd){.actor = {.run = run, .act = crowd_act}, .size = run->sim->swarm.crowd_size};
     assert_cmp(c->size, <=, CROWD_MAX);
-    kafka_client_init(&c->client, run->sim);
+    kafka_client_init(&c->caller.client, run->sim);
 }
 
 void crowd_done(struct crowd *c)
 {
-    kafka_client_done(&c->client);
+    kafka_client_done(&c->caller.client);
 }

@@ -170,3 +170,36 @@ void kafka_client_close(struct kafka_client *c)
         on_gone(c);
     }
 }
+
+void kafka_caller_begin(struct kafka_caller *c,
+                        struct wbuf *w,
+                        int16_t api_key,
+                        int16_t version_min,
+                        int16_t version_max)
+{
+    struct sim *sim = c->client.sim;
+    c->call = (struct kafka_call){
+        .api_key = api_key,
+        .version = (int16_t)sim_between(sim, (uint64_t)version_min, (uint64_t)version_max)};
+    kafka_client_begin(&c->client, &c->call, w);
+}
+
+void kafka_caller_send(struct kafka_caller *c,
+                       struct wbuf *w,
+                       enum err encoded,
+                       void (*on_answer)(struct kafka_call *, struct rbuf *, struct arena *))
+{
+    assert(encoded == ERR_OK);
+    c->call.on_answer = on_answer;
+    c->is_calling = true;
+    sim_say(c->client.sim, "sends api_key=%d version=%d", c->call.api_key, c->call.version);
+    kafka_client_send(&c->client, &c->call, w, true);
+}
+
+struct kafka_caller *kafka_caller_end(struct kafka_call *call, const struct rbuf *body)
+{
+    struct kafka_caller *c = container_of(call, struct kafka_caller, call);
+    c->is_calling = false;
+    c->was_uncertain |= body == NULL;
+    return body != NULL ? c : NULL;
+}

@@ -59,3 +59,25 @@ void kafka_client_send(struct kafka_client *c,
 void kafka_client_check(const struct kafka_client *c);
 /* Hangs up: calls in flight end without an answer. */
 void kafka_client_close(struct kafka_client *c);
+
+/* A client with one request under way at a time, for those who have no use for more. */
+struct kafka_caller {
+    struct kafka_client client;
+    struct kafka_call call;
+    bool is_calling;
+    bool was_uncertain; /* A request was left without an answer, or with one that says nothing. */
+};
+
+/* Starts a request of a drawn version in w: write the body behind it. */
+void kafka_caller_begin(struct kafka_caller *c,
+                        struct wbuf *w,
+                        int16_t api_key,
+                        int16_t version_min,
+                        int16_t version_max);
+/* encoded: how writing the body went. */
+void kafka_caller_send(struct kafka_caller *c,
+                       struct wbuf *w,
+                       enum err encoded,
+                       void (*on_answer)(struct kafka_call *, struct rbuf *, struct arena *));
+/* In on_answer. NULL if nobody knows what became of the request. */
+struct kafka_caller *kafka_caller_end(struct kafka_call *call, const struct rbuf *body);
