@@ -21,6 +21,7 @@ enum {
     WRITES_BEFORE_MAX = 300, /* Of segments, in that life, before one is misdirected. */
     FILES_MAX = 256,
     TRIES_MAX = 8,
+    NEAR_BLOCKS = 4,
 };
 
 static bool has_suffix(const char *path, const char *suffix)
@@ -73,6 +74,18 @@ static bool is_fair_in_store(struct sim *sim, const char *path, uint64_t pos, ui
     return true;
 }
 
+/* Of a file of size bytes. Half of those in the own file are near misses, where the log is. */
+static uint64_t draw_pos(struct sim *sim, uint64_t size, uint64_t near_pos)
+{
+    uint64_t blocks = size / ENTRY_BLOCK_SIZE;
+    uint64_t near = near_pos / ENTRY_BLOCK_SIZE;
+    if (near_pos == 0 || rand_one_in(&sim->rand, 2)) {
+        return ENTRY_BLOCK_SIZE * rand_below(&sim->rand, blocks);
+    }
+    uint64_t low = near > NEAR_BLOCKS ? near - NEAR_BLOCKS : 0;
+    return ENTRY_BLOCK_SIZE * sim_between(sim, low, near + NEAR_BLOCKS);
+}
+
 /* Draws a place of the same file, or of another one. False: none was found. */
 static bool draw_place(struct storage_run *run,
                        const char *own_path,
@@ -87,13 +100,13 @@ static bool draw_place(struct storage_run *run,
     bool is_found = false;
     for (uint32_t i = 0; i < TRIES_MAX && t->count > 0 && !is_found; i++) {
         const struct target *one = &t->all[rand_below(&sim->rand, t->count)];
-        const char *path = rand_one_in(&sim->rand, 2) ? own_path : one->path;
-        uint64_t pos = ENTRY_BLOCK_SIZE * rand_below(&sim->rand, one->size / ENTRY_BLOCK_SIZE);
+        const char *path = rand_one_in(&sim->rand, 3) ? one->path : own_path;
         uint64_t size;
         enum err e = disk_sim_file_size(sim->disk, path, &size);
         assert(e == ERR_OK);
-        bool is_own_place = strcmp(path, own_path) == 0 && pos == op->pos;
-        is_found = !is_own_place && pos + op->size <= size &&
+        bool is_own = strcmp(path, own_path) == 0;
+        uint64_t pos = draw_pos(sim, size, is_own ? op->pos : 0);
+        is_found = !(is_own && pos == op->pos) && pos + op->size <= size &&
                    (!has_suffix(path, ".store") || is_fair_in_store(sim, path, pos, op->size));
         if (is_found) {
             (void)snprintf(ret->to, sizeof(ret->to), "%s", path);
