@@ -48,6 +48,15 @@ void model_log_lose(struct model_log *m, uint64_t first_index, uint64_t end_inde
     }
 }
 
+void model_log_hide(struct model_log *m, uint64_t first_index, uint64_t end_index)
+{
+    for (uint64_t i = first_index; i < end_index && i <= m->last_index; i++) {
+        struct model_entry *e = &m->entries[i - 1];
+        e->is_hidden |= !e->is_rotten;
+    }
+    model_log_lose(m, first_index, end_index);
+}
+
 const struct model_entry *model_log_at(const struct model_log *m, uint64_t index)
 {
     assert_cmp(index, >, 0);

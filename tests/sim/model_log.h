@@ -20,7 +20,8 @@ struct model_entry {
     size_t size;
     struct batch_identity identity; /* Of a batch. */
     int64_t *timestamps;            /* Of the records; NULL if none. */
-    bool is_rotten;                 /* The disk was damaged here on purpose. */
+    bool is_rotten;                 /* Damaged, or hidden. */
+    bool is_hidden; /* An open did not find it for what is around it: a read still may. */
 };
 
 struct model_log {
@@ -48,6 +49,8 @@ void model_log_append(struct model_log *m, const struct model_entry *e);
 void model_log_truncate(struct model_log *m, uint64_t last_index);
 /* The entries [first_index, end_index) are damaged. */
 void model_log_lose(struct model_log *m, uint64_t first_index, uint64_t end_index);
+/* They are hidden, at least. */
+void model_log_hide(struct model_log *m, uint64_t first_index, uint64_t end_index);
 const struct model_entry *model_log_at(const struct model_log *m, uint64_t index);
 int64_t model_log_next_offset(const struct model_log *m, uint64_t index);
 

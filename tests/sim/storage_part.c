@@ -63,7 +63,7 @@ static void check_entry(struct part *p, const struct log_entry *entry)
 static void lose_unseen(struct part *p, uint64_t end_index)
 {
     const uint64_t limit = p->model.is_wounded ? UINT64_MAX : p->model.doubt_index + 1;
-    model_log_lose(&p->model, p->replay_index + 1, end_index < limit ? end_index : limit);
+    model_log_hide(&p->model, p->replay_index + 1, end_index < limit ? end_index : limit);
 }
 
 static enum err on_replay(void *context, const struct log_entry *entry)

@@ -21,6 +21,9 @@ static void on_done(struct log_time_query *q)
     struct sim *sim = p->run->sim;
     bool is_same_log = probe->cuts_count == p->cuts_count && !model_log_is_damaged(&p->model);
     sim_trace(sim, "time", (uint64_t)q->result, (uint64_t)q->ret_offset);
+    if (misdirect_explains(p->run, ERR_CORRUPT)) {
+        is_same_log = false; /* Points that were made of what was read wrong lie about times. */
+    }
     if (q->result == ERR_OK && is_same_log) {
         bool is_found = q->ret_offset != -1;
         bool is_same = q->ret_offset == probe->offset && q->ret_timestamp == probe->timestamp;
