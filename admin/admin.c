@@ -23,6 +23,7 @@ static void on_request(void *context, struct http_request *r)
 enum err admin_new(const struct admin_options *o, struct admin **ret_admin, char why[NET_WHY_SIZE])
 {
     assert(o->is_ready != NULL);
+    assert(o->find_problems != NULL);
     assert(o->version != NULL);
     struct admin *a = calloc(1, sizeof(*a));
     if (a == NULL) {
@@ -34,6 +35,7 @@ enum err admin_new(const struct admin_options *o, struct admin **ret_admin, char
         .info = {.version = o->version, .start_wall_ms = o->shard->wall_ms},
         .context = o->context,
         .is_ready = o->is_ready,
+        .find_problems = o->find_problems,
     };
     const struct http_server_options http = {.shard = o->shard,
                                              .transport = o->transport,

@@ -1,7 +1,7 @@
 /* The admin interface of a broker: HTTP on shard 0.
  *
  *   GET /          which pages there are
- *   GET /healthz   200 while the process turns its loop
+ *   GET /healthz   200 while the process turns its loop; what an operator has to look at
  *   GET /readyz    200 when the broker serves, else 503 with the reason
  *   GET /metrics   all shards' metrics for Prometheus
  *
@@ -22,6 +22,17 @@ enum {
     ADMIN_REASON_SIZE = 256,
 };
 
+/* Texts are copied. */
+struct admin_problem {
+    const char *code; /* One word, for programs. */
+    const char *subject;
+    const char *action; /* What to do, for people. */
+};
+
+enum {
+    ADMIN_PROBLEMS_MAX = 8,
+};
+
 struct admin_options {
     struct shard *shard; /* All shards of its group must run while requests are served. */
     struct transport *transport;
@@ -30,6 +41,9 @@ struct admin_options {
     void *context;
     /* Whether clients are served; if not, ret_reason gets one line that says what is waited for. */
     bool (*is_ready)(void *context, char ret_reason[ADMIN_REASON_SIZE]);
+    /* Returns how many there are now. Also called before metrics are read, so that what it looks at
+     * is fresh on that page. */
+    uint32_t (*find_problems)(void *context, struct admin_problem ret[ADMIN_PROBLEMS_MAX]);
 };
 
 /* Starts to listen. On failure why has one line that names the fix. */

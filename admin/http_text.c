@@ -11,6 +11,7 @@
 
 enum {
     PROBLEM_SIZE_MAX = 64 << 10,
+    HEALTH_SIZE_MAX = 64 << 10,
 };
 
 const char *http_status_title(uint32_t status)
@@ -135,6 +136,28 @@ char *http_format_problem(uint32_t status, const char *detail, size_t *ret_size)
     put_text(&w, ",\"detail\":\"");
     put_json_text(&w, detail);
     put_text(&w, "\"}\n");
+    if (wbuf_failure(&w) != ERR_OK) {
+        wbuf_done(&w);
+        return NULL;
+    }
+    return (char *)wbuf_take(&w, ret_size);
+}
+
+char *http_format_health(const struct admin_problem *problems, uint32_t count, size_t *ret_size)
+{
+    struct wbuf w;
+    wbuf_init(&w, HEALTH_SIZE_MAX);
+    put_text(&w, "{\"status\":\"alive\",\"problems\":[");
+    for (uint32_t i = 0; i < count; i++) {
+        put_text(&w, i == 0 ? "{\"code\":\"" : ",{\"code\":\"");
+        put_json_text(&w, problems[i].code);
+        put_text(&w, "\",\"subject\":\"");
+        put_json_text(&w, problems[i].subject);
+        put_text(&w, "\",\"action\":\"");
+        put_json_text(&w, problems[i].action);
+        put_text(&w, "\"}");
+    }
+    put_text(&w, "]}\n");
     if (wbuf_failure(&w) != ERR_OK) {
         wbuf_done(&w);
         return NULL;

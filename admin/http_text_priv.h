@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "admin/admin.h"
+
 enum {
     HTTP_HEAD_SIZE_MAX = 1024,
 };
@@ -29,3 +31,5 @@ size_t http_format_head(const struct http_head *h, char ret_text[HTTP_HEAD_SIZE_
 
 /* A problem object, malloc'ed; NULL without memory. */
 char *http_format_problem(uint32_t status, const char *detail, size_t *ret_size);
+/* The page of /healthz, likewise. */
+char *http_format_health(const struct admin_problem *problems, uint32_t count, size_t *ret_size);

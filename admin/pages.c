@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "admin/http_text_priv.h"
 #include "core/assert.h"
 #include "core/shard.h"
 
@@ -33,7 +34,7 @@ static void serve_index(struct pages *p, struct http_request *r)
     (void)snprintf(text,
                    sizeof(text),
                    "coreflume %.100s\n\n"
-                   "/healthz   the process is alive\n"
+                   "/healthz   the process is alive; problems, and what to do about them\n"
                    "/readyz    the broker serves clients; if not, why\n"
                    "/metrics   for Prometheus\n",
                    p->info.version);
@@ -42,8 +43,20 @@ static void serve_index(struct pages *p, struct http_request *r)
 
 static void serve_health(struct pages *p, struct http_request *r)
 {
-    (void)p;
-    answer_text(r, "application/json", "{\"status\":\"alive\"}\n");
+    /* 200 also with problems: whoever restarts what is not healthy would help with none of them. */
+    struct admin_problem problems[ADMIN_PROBLEMS_MAX];
+    const uint32_t count = p->find_problems(p->context, problems);
+    size_t size;
+    char *text = http_format_health(problems, count, &size);
+    if (text == NULL) {
+        http_answer_problem(r, 503, "No memory for the answer: try again later.", NULL);
+        return;
+    }
+    http_answer(r,
+                &(struct http_answer){.status = 200,
+                                      .content_type = "application/json",
+                                      .data = (uint8_t *)text,
+                                      .size = size});
 }
 
 static void serve_ready(struct pages *p, struct http_request *r)
@@ -72,6 +85,8 @@ static void on_metrics(void *context, uint8_t *page, size_t size)
 
 static void serve_metrics(struct pages *p, struct http_request *r)
 {
+    struct admin_problem problems[ADMIN_PROBLEMS_MAX];
+    (void)p->find_problems(p->context, problems);
     metrics_begin(p->shard, &p->info, r, on_metrics);
 }
 

@@ -13,6 +13,7 @@ struct pages {
     struct metrics_info info;
     void *context;
     bool (*is_ready)(void *context, char ret_reason[ADMIN_REASON_SIZE]);
+    uint32_t (*find_problems)(void *context, struct admin_problem ret[ADMIN_PROBLEMS_MAX]);
 };
 
 /* Answers r, now or later. */

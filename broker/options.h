@@ -21,6 +21,7 @@
 #define OPTION_CORES                "coreflume.cores"
 #define OPTION_DATA_DIRS            "log.dirs"
 #define OPTION_DELETE_ENABLED       "delete.topic.enable"
+#define OPTION_DISK_RESERVE         "coreflume.disk.reserve.bytes"
 #define OPTION_FETCH_MAX            "fetch.max.bytes"
 #define OPTION_LISTENERS            "listeners"
 #define OPTION_LOG_LEVEL            "coreflume.log.level"

@@ -14,6 +14,9 @@
 enum {
     LISTENER_TEXT_SIZE = LISTENER_NAME_SIZE + NET_HOST_SIZE + 16,
     CONNECTIONS_DEFAULT = 100000,
+    /* Filled ahead in group 0's log, half of it at least at any time: deletes have room there, each
+     * a block, also when others took the whole disk. */
+    CONTROLLER_FILL_STEP = 1 << 20,
 };
 
 void settings_init(struct broker_settings *settings)
@@ -32,6 +35,7 @@ void settings_init(struct broker_settings *settings)
         .fetch_size_max = 57671680,
     };
     cluster_settings_init(&settings->cluster);
+    settings->cluster.controller_log.fill_step_min = CONTROLLER_FILL_STEP;
     settings->cluster.node_id = 1;
 }
 
@@ -293,6 +297,7 @@ read_limits(struct broker_settings *settings, const struct config *config, uint1
     cluster->partitions_max = (uint32_t)config_number(config, OPTION_PARTITIONS_MAX);
     cluster->partitions_per_topic_max =
         (uint32_t)config_number(config, OPTION_TOPIC_PARTITIONS_MAX);
+    cluster->space_reserve_size = (uint64_t)config_number(config, OPTION_DISK_RESERVE);
     cluster->producers_max = (uint32_t)config_number(config, OPTION_PRODUCERS_MAX);
     cluster->producer_expiration_ms = config_number(config, OPTION_PRODUCER_EXPIRATION);
     cluster->log.checkpoint_size = (uint64_t)config_number(config, OPTION_CHECKPOINT);

@@ -335,6 +335,9 @@ static enum err open_data_dir(struct broker *b)
     cluster->data_dirs_count = 1;
     cluster->cluster_id = b->data_dir.cluster_id;
     cluster->is_flush_shared = b->data_dir.fs.is_flush_shared;
+    if (cluster->space_reserve_size == 0) {
+        cluster->space_reserve_size = space_reserve_default(b->data_dir.fs.size);
+    }
     return ERR_OK;
 }
 
@@ -348,6 +351,25 @@ static bool is_ready(void *context, char ret_reason[ADMIN_REASON_SIZE])
     }
     (void)snprintf(ret_reason, ADMIN_REASON_SIZE, "state %s", broker_states[b->state].name);
     return false;
+}
+
+static uint32_t find_problems(void *context, struct admin_problem ret[ADMIN_PROBLEMS_MAX])
+{
+    struct broker *b = context;
+    struct cluster_problem problems[CLUSTER_PROBLEMS_MAX];
+    static_assert((int)CLUSTER_PROBLEMS_MAX <= (int)ADMIN_PROBLEMS_MAX, "they fit");
+    if (b->state != BROKER_RUNNING) {
+        return 0;
+    }
+    const uint32_t count = cluster_problems(cluster_set_get(b->clusters, 0), problems);
+    for (uint32_t i = 0; i < count; i++) {
+        ret[i] = (struct admin_problem){
+            .code = problems[i].code,
+            .subject = problems[i].subject,
+            .action = problems[i].action,
+        };
+    }
+    return count;
 }
 
 /* Before anything that takes long, so that it can be asked what the broker waits for. */
@@ -372,6 +394,7 @@ static enum err open_admin(struct broker *b)
             .version = b->options.version,
             .context = b,
             .is_ready = is_ready,
+            .find_problems = find_problems,
         },
         &b->admin,
         why);

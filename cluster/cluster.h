@@ -253,5 +253,17 @@ const struct metadata *cluster_metadata(const struct cluster *c);
 /* What is in effect for a topic of that metadata, for topic_config_effective. */
 struct topic_config_set cluster_topic_configs(const struct cluster *c, const struct topic *t);
 
+/* What an operator has to do something about. Asks the file system. */
+struct cluster_problem {
+    const char *code;    /* "disk_full" */
+    const char *subject; /* Which one; valid as long as the settings. */
+    const char *action;
+};
+enum {
+    CLUSTER_PROBLEMS_MAX = 8,
+};
+/* Between on_started and cluster_stop. Returns how many there are. */
+uint32_t cluster_problems(struct cluster *c, struct cluster_problem ret[CLUSTER_PROBLEMS_MAX]);
+
 /* All invariants of a shard's cluster; for tests and the simulator. At any time, on its shard. */
 void cluster_check(struct cluster *c);

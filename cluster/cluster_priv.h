@@ -25,7 +25,7 @@
 #include "storage/store.h"
 
 enum {
-    CLUSTER_STATS_COUNT = 14,
+    CLUSTER_STATS_COUNT = 17,
     CLUSTER_WHY_SIZE = 512,
 };
 
@@ -44,6 +44,7 @@ struct cluster {
     struct flusher *flusher;
     struct store *store;
     struct log_shared *log_shared;
+    struct space space;
     struct log_env log_env;
 
     struct metadata *metadata;

@@ -457,6 +457,19 @@ static void change_committed(struct controller_driver *d, struct change *change)
 
 /* ---- appending ---- */
 
+/* A new topic wants space for records: it is refused with them. Deletes, and what the broker needs
+ * itself, go on. */
+static enum err check_space(struct controller_driver *d, struct controller_request *r)
+{
+    if (r->in.create_topic.is_validate_only || space_may_take(&d->c->space, SPACE_DATA, 1)) {
+        return ERR_OK;
+    }
+    (void)snprintf(r->message,
+                   sizeof(r->message),
+                   "The broker's disk is full; free space, or delete topics, and try again.");
+    return ERR_NO_SPACE;
+}
+
 static enum err propose_create(struct controller_driver *d, struct change *change)
 {
     struct controller_request *r = change->r;
@@ -469,6 +482,9 @@ static enum err propose_create(struct controller_driver *d, struct change *chang
         .configs_count = r->in.create_topic.configs_count,
     };
     enum err e = controller_propose_topic(d->engine, &topic, &change->bytes, r->message);
+    if (e == ERR_OK) {
+        e = check_space(d, r);
+    }
     if (e != ERR_OK) {
         return e;
     }
@@ -842,6 +858,7 @@ controller_driver_start(struct cluster *c, void *context, controller_ready_fn *o
         .id = {.topic_id = CONTROLLER_TOPIC_ID},
         .name = "__cluster_metadata-0",
         .options = c->settings->controller_log,
+        .tier = SPACE_CONTROL,
         .callbacks = &log_callbacks,
         .context = d,
         .is_replay_strict = true,

@@ -473,6 +473,7 @@ struct partition *partition_open(const struct partition_open *how)
         .id = p->id,
         .name = p->name,
         .options = log_options_of(how->env->settings, &t->settings),
+        .tier = t->is_internal ? SPACE_INTERNAL : SPACE_DATA,
         .callbacks = &log_callbacks,
         .context = p,
     };

@@ -23,6 +23,9 @@ struct cluster_settings {
     const char *const *data_dirs;
     uint32_t data_dirs_count;
     bool is_flush_shared; /* data_dir.fs.is_flush_shared of that directory. */
+    /* What is kept free on its file system for deletes and the broker's own needs
+     * (storage/space.h); 0 = nothing. */
+    uint64_t space_reserve_size;
 
     int32_t partitions_count_default;   /* num.partitions */
     int16_t replication_factor_default; /* default.replication.factor */

@@ -58,6 +58,9 @@ static void add_stats(struct cluster *c)
     add_stat(c, &i, STAT_HISTOGRAM, "coreflume_produce_commit_seconds", &n->produce_us);
     add_stat(c, &i, STAT_COUNTER, "coreflume_produce_early_answers_total", &n->early_answers);
     add_stat(c, &i, STAT_COUNTER, "coreflume_recoded_batches_total", &c->recoder.recoded_batches);
+    add_stat(c, &i, STAT_GAUGE, "coreflume_disk_available_bytes", &c->space.available_size);
+    add_stat(c, &i, STAT_GAUGE, "coreflume_disk_full", &c->space.is_short);
+    add_stat(c, &i, STAT_COUNTER, "coreflume_disk_refused_total", &c->space.refused);
     static const char *const helps[] = {
         "Batches appended.",
         "Records appended.",
@@ -72,6 +75,9 @@ static void add_stats(struct cluster *c)
         "From the arrival of a batch at its partition until it is committed.",
         "Batches answered before their flush, on topics with coreflume.ack=memory.",
         "Batches stored in another codec than they came in, by compression.type.",
+        "Free on the data directory's file system, when the shard last needed some.",
+        "1 while the reserve is all that is left on the disk, and records are refused.",
+        "Appends, and space ahead of them, refused to keep the disk's reserve.",
     };
     assert_cmp(i, ==, sizeof(helps) / sizeof(helps[0]));
     for (uint32_t j = 0; j < i; j++) {
@@ -152,6 +158,8 @@ void shard_state_open(struct shard *here, struct broadcast_leg *leg)
         .recoder = &c->recoder,
     };
     recoder_init(&c->recoder, here);
+    space_init(&c->space, here, c->settings->data_dirs[0], c->settings->space_reserve_size);
+    space_sample(&c->space);
     add_stats(c);
 
     enum err e = flusher_new(here, c->settings->is_flush_shared, c, on_flush_failed, &c->flusher);
@@ -163,6 +171,7 @@ void shard_state_open(struct shard *here, struct broadcast_leg *leg)
         .s = here,
         .dir = c->settings->data_dirs[0],
         .flusher = c->flusher,
+        .space = &c->space,
     };
     c->leg = leg;
     const struct store_open open = {

@@ -322,6 +322,11 @@ void io_unlock(struct io *io, int handle)
     io->backend->ops->unlock(io->backend, handle);
 }
 
+enum err io_available(struct io *io, const char *path, uint64_t *ret_size)
+{
+    return io->backend->ops->available(io->backend, path, ret_size);
+}
+
 enum err io_file_size(struct io *io, const char *path, uint64_t *ret_size)
 {
     return io->backend->ops->file_size(io->backend, path, ret_size);

@@ -156,6 +156,8 @@ struct io_backend_ops {
     enum err (*lock)(struct io_backend *b, const char *path, int *ret_handle);
     void (*unlock)(struct io_backend *b, int handle);
     enum err (*file_size)(struct io_backend *b, const char *path, uint64_t *ret_size);
+    /* Bytes that an unprivileged user may still take. Asked while serving: touches no disk. */
+    enum err (*available)(struct io_backend *b, const char *path, uint64_t *ret_size);
 };
 
 struct io_backend {
@@ -210,6 +212,8 @@ enum err io_list_dir(struct io *io,
 enum err io_fs_info(struct io *io, const char *path, struct io_fs_info *ret_info);
 enum err io_lock(struct io *io, const char *path, int *ret_handle);
 void io_unlock(struct io *io, int handle);
+/* What is free on the file system of path, as its memory has it; never waits for the disk. */
+enum err io_available(struct io *io, const char *path, uint64_t *ret_size);
 /* ERR_NOT_FOUND if there is no such file. */
 enum err io_file_size(struct io *io, const char *path, uint64_t *ret_size);
 

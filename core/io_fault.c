@@ -358,6 +358,12 @@ static enum err fault_file_size(struct io_backend *backend, const char *path, ui
     return b->inner->ops->file_size(b->inner, path, ret_size);
 }
 
+static enum err fault_available(struct io_backend *backend, const char *path, uint64_t *ret_size)
+{
+    struct io_fault *b = fault_of(backend);
+    return b->inner->ops->available(b->inner, path, ret_size);
+}
+
 static const struct io_backend_ops fault_ops = {
     .start = fault_start,
     .flush = fault_flush,
@@ -371,6 +377,7 @@ static const struct io_backend_ops fault_ops = {
     .lock = fault_lock,
     .unlock = fault_unlock,
     .file_size = fault_file_size,
+    .available = fault_available,
 };
 
 void io_fault_init(struct io_fault *b, struct io_backend *inner, struct clock *clock)

@@ -359,3 +359,14 @@ enum err io_posix_fs_info(struct io_backend *b, const char *path, struct io_fs_i
     *ret_info = info;
     return ERR_OK;
 }
+
+enum err io_posix_available(struct io_backend *b, const char *path, uint64_t *ret_size)
+{
+    (void)b;
+    struct statvfs fs;
+    if (statvfs(path, &fs) != 0) {
+        return io_err_of(-errno);
+    }
+    *ret_size = (uint64_t)fs.f_bavail * fs.f_frsize;
+    return ERR_OK;
+}

@@ -24,6 +24,7 @@ enum err io_posix_fs_info(struct io_backend *b, const char *path, struct io_fs_i
 enum err io_posix_lock(struct io_backend *b, const char *path, int *ret_handle);
 void io_posix_unlock(struct io_backend *b, int handle);
 enum err io_posix_file_size(struct io_backend *b, const char *path, uint64_t *ret_size);
+enum err io_posix_available(struct io_backend *b, const char *path, uint64_t *ret_size);
 
 /* The mount of line, one line of /proc/self/mountinfo, if its number is id. */
 bool io_posix_parse_mount(const char *line, uint64_t id, struct io_fs_mount *ret_mount);

@@ -256,6 +256,16 @@ static enum err sim_file_size(struct io_backend *backend, const char *path, uint
     return disk_sim_file_size(sim_of(backend)->options.disk, path, ret_size);
 }
 
+static enum err sim_available(struct io_backend *backend, const char *path, uint64_t *ret_size)
+{
+    struct io_fs_info info;
+    enum err e = sim_fs_info(backend, path, &info);
+    if (e == ERR_OK) {
+        *ret_size = info.available;
+    }
+    return e;
+}
+
 static const struct io_backend_ops sim_ops = {
     .start = sim_start,
     .flush = sim_flush,
@@ -268,6 +278,7 @@ static const struct io_backend_ops sim_ops = {
     .lock = sim_lock,
     .unlock = sim_unlock,
     .file_size = sim_file_size,
+    .available = sim_available,
 };
 
 void io_sim_init(struct io_sim *b, const struct io_sim_options *o)

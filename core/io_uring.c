@@ -590,6 +590,7 @@ static const struct io_backend_ops uring_ops = {
     .lock = io_posix_lock,
     .unlock = io_posix_unlock,
     .file_size = io_posix_file_size,
+    .available = io_posix_available,
 };
 
 static int sysctl_io_uring_disabled(void)

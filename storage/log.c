@@ -265,6 +265,7 @@ static struct log *log_new(const struct log_open *how)
     l->env = *how->env;
     l->id = how->id;
     l->options = how->options;
+    l->tier = how->tier;
     l->callbacks = how->callbacks;
     l->context = how->context;
     l->is_replay_strict = how->is_replay_strict;
@@ -327,6 +328,7 @@ void log_free(struct log *l)
     assert(list_is_empty(&l->pages));
     assert(list_is_empty(&l->segments));
     assert(l->retirer == NULL);
+    log_room_promise(l);
     flusher_withdraw(l->env.flusher, &l->client);
     timer_cancel(&log_shard(l)->timers, &l->retry);
     buf_pool_cancel_wait(log_shard(l)->bufs, &l->memory);
@@ -346,6 +348,7 @@ void log_fail(struct log *l, enum err e, const char *what)
         return;
     }
     l->is_failed = true;
+    log_room_promise(l);
     timer_cancel(&log_shard(l)->timers, &l->retry);
     log_checkpoint_cancel(l);
     log_error(

@@ -27,6 +27,7 @@
 #include "core/list.h"
 #include "core/wbuf.h"
 #include "storage/entry.h"
+#include "storage/space.h"
 
 struct shard;
 struct flusher;
@@ -41,6 +42,7 @@ struct log_env {
     struct store *store;
     struct flusher *flusher;
     struct log_shared *shared; /* Tail cache, list of quiet logs, open files; log_shared.h. */
+    struct space *space;       /* NULL: as much as the disk has. */
 };
 
 struct log_options {
@@ -86,6 +88,7 @@ struct log_open {
     struct partition_id id;
     const char *name; /* "<topic>-<partition>" for the name-link and log lines; copied. */
     struct log_options options;
+    enum space_tier tier; /* How much of a nearly full disk it may take. */
     const struct log_callbacks *callbacks;
     void *context;
     /* State is replayed that must not skip an entry (group 0): damage at or below D ends the open
@@ -109,7 +112,7 @@ void log_delete(struct log *l, void *context, void (*on_deleted)(void *context, 
 /* Copies an entry to the tail; entry->index is ignored, *ret_index is the one it got. The entry's
  * base_offset must be log_next_offset, its term not below the last.
  *   ERR_BUSY       no room now (memory, zero-filled space, segment being born)
- *   ERR_NO_SPACE   the disk is full
+ *   ERR_NO_SPACE   the disk is full, or what is left is reserved for others (space.h)
  *   ERR_TOO_LARGE  bigger than an entry may be
  *   ERR_FAILED     fail-stopped
  */

@@ -85,7 +85,8 @@ static enum err check_room(struct log *l, const struct place *where, uint64_t si
         is_crowded = true; /* One birth at a time. */
     }
     bool needs_space = where->seg == NULL || where->pos + size > where->seg->filled_to;
-    if (l->is_full && (is_crowded || needs_space)) {
+    bool is_refused = needs_space && !space_may_take(l->env.space, l->tier, size);
+    if (is_refused || (l->is_full && (is_crowded || needs_space))) {
         return log_room_refuse(l,
                                ERR_NO_SPACE); /* Nobody knows for how long: not to be waited for. */
     }
@@ -228,7 +229,8 @@ static void prepare_spare(struct log *l, const struct log_segment *seg)
         return;
     }
     uint64_t left_min = l->options.segment_size_max / SPARE_SHARE;
-    if (seg->tail_pos + left_min >= l->options.segment_size_max) {
+    if (seg->tail_pos + left_min >= l->options.segment_size_max &&
+        space_has_spare(l->env.space, l->tier, l->fill_step)) {
         (void)log_birth_start(l, NULL); /* Without one, the roll waits for the zeros. */
     }
 }
@@ -260,6 +262,9 @@ enum err log_append(struct log *l, const struct log_entry *entry, uint64_t *ret_
         return e;
     }
     write_entry(l, &where, entry);
+    if (where.pos + size > (where.seg->is_usable ? where.seg->filled_to : 0)) {
+        log_room_promise(l);
+    }
     *ret_index = l->last_index;
 
     prepare_spare(l, where.seg);

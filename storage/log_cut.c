@@ -255,6 +255,7 @@ static void apply(struct log_cut_exec *x)
     seg->is_end_put = false;
     seg->end_pos = x->record.pos;
     seg->tail_pos = j.resume_pos;
+    log_room_promise(seg->log);
     segment_points_cut(&seg->points, x->record.index);
     if (x->record.pos == SEGMENT_HEADER_SIZE) {
         seg->first_timestamp = LOG_TIMESTAMP_UNKNOWN;

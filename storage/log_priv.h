@@ -169,6 +169,7 @@ struct log {
     char *name;
     char *dir; /* <data>/logs/<topic id>-<partition> */
     struct log_options options;
+    enum space_tier tier;
     const struct log_callbacks *callbacks;
     void *context;
     bool is_replay_strict;
@@ -176,9 +177,10 @@ struct log {
     enum log_state state;
     enum err open_error; /* Of a failed open, until it is reported. */
     bool is_failed;
-    bool is_end_unknown; /* Damage reaches the end: no append. */
-    bool is_full;        /* The disk was, at the last try. */
-    bool wants_room;     /* An append was refused: call on_room. */
+    bool is_end_unknown;    /* Damage reaches the end: no append. */
+    bool is_full;           /* The disk was, at the last try. */
+    uint64_t promised_size; /* Of space, to entries beyond the zeros; as space_promise knows it. */
+    bool wants_room;        /* An append was refused: call on_room. */
     bool was_busy; /* With ERR_BUSY: its owner waits, and does not know that the disk is full. */
     bool has_dir;  /* The partition's directory and its name are durable. */
 
@@ -459,6 +461,8 @@ enum err log_room_refuse(struct log *l, enum err e);
 /* Calls on_room if somebody was refused and there may be room now, or if one who waits has to learn
  * that the disk is full. */
 void log_room_offer(struct log *l);
+/* What entries need beyond the zeros there are changed: tells env.space. */
+void log_room_promise(struct log *l);
 /* Space could not be had: appends that need some are refused, and it is tried again later. */
 void log_room_set_full(struct log *l, const char *what);
 /* Space is not tried for before the retry timer. */

@@ -6,10 +6,11 @@
  *  1. A refusal for want of space is final as far as the owner is concerned (ERR_NO_SPACE): nobody
  *     knows for how long. So one who waits since before the disk became full (was_busy) is called,
  *     to learn that; and so is everybody when there is space again.
+ *     The space that is left may be reserved for others (space.h): that is asked at every append
+ *     that needs some, nothing is remembered.
  *  2. While is_full, the retry timer is armed: what needs space is tried again each second, nothing
  *     is tried in between.
  */
-#include "core/logger.h"
 #include "storage/log_priv.h"
 
 enum err log_room_refuse(struct log *l, enum err e)
@@ -18,6 +19,22 @@ enum err log_room_refuse(struct log *l, enum err e)
     l->was_busy |= e == ERR_BUSY;
     l->stats.refused++;
     return e;
+}
+
+void log_room_promise(struct log *l)
+{
+    uint64_t size = 0;
+    for (struct list *n = l->segments.prev; n != &l->segments && !l->is_failed; n = n->prev) {
+        const struct log_segment *seg = container_of(n, struct log_segment, link);
+        const uint64_t filled_to = seg->is_usable ? seg->filled_to : 0;
+        const uint64_t end_pos = block_align_up(seg->tail_pos);
+        if (end_pos <= filled_to) {
+            break;
+        }
+        size += end_pos - filled_to;
+    }
+    space_promise(l->env.space, l->promised_size, size);
+    l->promised_size = size;
 }
 
 static void retry_later(struct log *l)
@@ -51,10 +68,8 @@ void log_room_offer(struct log *l)
 
 void log_room_set_full(struct log *l, const char *what)
 {
-    if (!l->is_full) {
-        l->is_full = true;
-        log_warn(log_shard(l)->log, "log_disk_full", "log=%s while=%s", l->name, what);
-    }
+    l->is_full = true;
+    space_exhausted(l->env.space, what); /* Says so, once for all logs. */
     retry_later(l);
     log_room_offer(l);
 }

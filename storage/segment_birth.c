@@ -284,6 +284,7 @@ static void born(struct log_birth *b)
     }
     l->has_dir = true;
     l->is_full = false;
+    log_room_promise(l);
     l->birth = NULL;
     end_turn(b);
     birth_free(b);
@@ -315,6 +316,10 @@ static void begin(struct log_birth *b)
     assert_cmp(b->state, ==, BIRTH_START);
     b->zeroed_to = SEGMENT_HEADER_SIZE;
     b->zeros_end = SEGMENT_HEADER_SIZE + b->log->fill_step;
+    if (!space_has_spare(b->log->env.space, b->log->tier, b->log->fill_step)) {
+        b->zeros_end = SEGMENT_HEADER_SIZE + b->log->options.fill_step_min;
+    }
+    space_take(b->log->env.space, b->zeros_end);
     if (b->log->has_dir) {
         submit_create(b);
     } else {

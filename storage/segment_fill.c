@@ -126,6 +126,7 @@ static void finish(struct log_fill *fl, enum err e)
         l->stats.filled_bytes += fl->end_pos - fl->seg->filled_to;
         fl->seg->filled_to = fl->end_pos;
         l->is_full = false;
+        log_room_promise(l);
     }
     segment_file_unuse(fl->seg);
     log_segment_release(fl->seg);
@@ -256,9 +257,15 @@ void log_fill_check(struct log *l)
     }
     adapt_step(l);
     uint64_t end_pos = wanted_end(seg);
-    if (end_pos == seg->filled_to) {
-        return; /* After a pause the step has shrunk, and what is filled is enough for it. */
+    if (end_pos > seg->filled_to &&
+        !space_has_spare(l->env.space, l->tier, end_pos - seg->filled_to)) {
+        end_pos =
+            block_align_up(seg->tail_pos); /* What was taken is written, nothing ahead of it. */
     }
+    if (end_pos <= seg->filled_to) {
+        return; /* Also after a pause: the step has shrunk, and what is filled is enough for it. */
+    }
+    space_take(l->env.space, end_pos - seg->filled_to);
     struct log_fill *fl = calloc(1, sizeof(*fl));
     if (fl == NULL) {
         panic("no memory for a fill task");

@@ -15,6 +15,7 @@
 
 enum {
     VERSION_IDS = 13,
+    VERSION_STORAGE_ERROR = 4,
     ACKS_ALL = -1,
     ACKS_NONE = 0,
     ACKS_LEADER = 1,
@@ -55,6 +56,16 @@ static void set_error(struct produce_state *state,
     state->is_failed = true;
 }
 
+/* KAFKA_STORAGE_ERROR is younger than the oldest version: as in Kafka, who cannot know it is told
+ * something that lets him try again, too. */
+static enum kafka_error error_of(const struct request *r, enum err e)
+{
+    const enum kafka_error error = kafka_error_of(e);
+    return error == KAFKA_KAFKA_STORAGE_ERROR && r->version < VERSION_STORAGE_ERROR
+               ? KAFKA_NOT_LEADER_OR_FOLLOWER
+               : error;
+}
+
 static void set_result(struct produce_state *state, struct part *part)
 {
     const struct partition_op *op = &part->op;
@@ -65,7 +76,7 @@ static void set_result(struct produce_state *state, struct part *part)
         part->is_done = true;
         return;
     }
-    set_error(state, part, kafka_error_of(op->result), kafka_error_advice(op->result));
+    set_error(state, part, error_of(state->request, op->result), kafka_error_advice(op->result));
     const struct batch_fault *fault = &op->out.produce.fault;
     if (fault->message == NULL) {
         return;

@@ -305,6 +305,7 @@ void log_rig_open_begin(struct log_rig *rig)
             .id = ID,
             .name = "topic-0",
             .options = rig->options,
+            .tier = rig->tier,
             .callbacks = &CALLBACKS,
             .context = rig,
             .is_replay_strict = rig->is_replay_strict,

@@ -35,6 +35,7 @@ struct log_rig {
     /* Set before log_rig_start. */
     struct log_options options;
     struct log_shared_options shared_options;
+    enum space_tier tier;
     bool is_replay_strict;
     size_t
         state_size_max; /* The owner's state in checkpoints is padded to a random size up to it. */

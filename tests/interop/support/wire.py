@@ -199,6 +199,12 @@ class Connection:
         r.i32()
         return r.array(lambda r: (r.string(), r.i16(), r.string()))[0][1]
 
+    def delete_topic(self, name):
+        """DeleteTopics v1; returns the error code."""
+        r = self.ask(20, 1, array([string(name)]) + i32(10000))
+        r.i32()
+        return r.array(lambda r: (r.string(), r.i16()))[0][1]
+
     def produce(self, topic, partition, data, acks=-1, version=8, timeout_ms=10000):
         """Returns (error, base offset, record errors, message)."""
         body = (string(None) + i16(acks) + i32(timeout_ms) +

@@ -14,6 +14,7 @@ struct rig {
     struct fake_transport *ft;
     struct admin *admin;
     bool is_ready;
+    bool has_problem;
     bool is_stopped;
 };
 
@@ -26,6 +27,13 @@ static bool is_ready(void *context, char ret_reason[ADMIN_REASON_SIZE])
     return g->is_ready;
 }
 
+static uint32_t find_problems(void *context, struct admin_problem ret[ADMIN_PROBLEMS_MAX])
+{
+    struct rig *g = context;
+    ret[0] = (struct admin_problem){"disk_full", "/var/\"odd\" dir", "free some space"};
+    return g->has_problem;
+}
+
 static void rig_init(struct rig *g)
 {
     memset(g, 0, sizeof(*g));
@@ -36,7 +44,8 @@ static void rig_init(struct rig *g)
                                     .address = {.host = "any"},
                                     .version = "1.2.3",
                                     .context = g,
-                                    .is_ready = is_ready};
+                                    .is_ready = is_ready,
+                                    .find_problems = find_problems};
     char why[NET_WHY_SIZE];
     cr_assert(eq(int, admin_new(&o, &g->admin, why), ERR_OK));
     cr_assert(gt(int, admin_port(g->admin), 0));
@@ -87,7 +96,7 @@ static const struct {
     int status;
     const char *says;
 } rows[] = {
-    {"GET", "/healthz", false, 200, "{\"status\":\"alive\"}"},
+    {"GET", "/healthz", false, 200, "{\"status\":\"alive\",\"problems\":[]}"},
     {"GET", "/healthz?x", true, 200, "alive"},
     {"GET", "/readyz", true, 200, "{\"status\":\"ready\"}"},
     {"GET", "/readyz", false, 503, "\"detail\":\"Recovering partitions: wait.\""},
@@ -115,6 +124,23 @@ Test(pages, answers)
         cr_assert(ne(ptr, strstr(got, rows[i].says), NULL), "row=%zu got=%s", i, got);
         rig_done(&g);
     }
+}
+
+Test(pages, problems_are_named_with_what_to_do)
+{
+    struct rig g;
+    rig_init(&g);
+    g.has_problem = true;
+    const char *got = ask(&g, "GET", "/healthz");
+    cr_assert(eq(int, strncmp(got, "HTTP/1.1 200 ", 13), 0), "a restart would not help");
+    cr_assert(ne(ptr,
+                 strstr(got,
+                        "{\"code\":\"disk_full\",\"subject\":\"/var/\\\"odd\\\" dir\","
+                        "\"action\":\"free some space\"}"),
+                 NULL),
+              "%s",
+              got);
+    rig_done(&g);
 }
 
 /* A long path is not repeated in full. */

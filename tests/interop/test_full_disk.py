@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""A small disk that fills up: records are refused while there is a reserve, deletes and reads go on, and
+what they free brings it back. On an ext4 of 96 MiB, loop-mounted; without the right to mount it is skipped."""
+import json
+import os
+import pathlib
+import subprocess
+import time
+import urllib.request
+
+from support.check import equal, expect, run_all
+from support.node import Node, fresh_dir
+from support.wire import Connection, batch, batches
+
+NONE = 0
+STORAGE_ERROR = 56
+NOT_LEADER = 6
+BATCH = batch([os.urandom(900000)])  # Made once: its checksum takes Python a while.
+
+
+class Disk:
+    """An ext4 in a file. Use as a context manager: it never stays mounted."""
+
+    def __init__(self, name, megabytes=96):
+        directory = fresh_dir(name)
+        self.image, self.path = directory / "image", directory / "mnt"
+        self.path.mkdir()
+        with open(self.image, "wb") as f:
+            f.truncate(megabytes << 20)
+        subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(self.image)], check=True)
+        subprocess.run(["mount", "-o", "loop", str(self.image), str(self.path)], check=True, capture_output=True)
+
+    def __enter__(self):
+        return self.path
+
+    def __exit__(self, *_):
+        subprocess.run(["umount", "-l", str(self.path)], check=False)
+        self.image.unlink()
+
+
+def can_mount():
+    if os.geteuid() != 0:
+        return "not root"
+    try:
+        with Disk("full_disk_probe", 8):
+            return None
+    except (OSError, subprocess.CalledProcessError) as e:
+        return f"no loop mount: {e}"
+
+
+def health(node):
+    with urllib.request.urlopen(f"http://{node.admin}/healthz", timeout=10) as answer:
+        return json.load(answer)
+
+
+def free(path):
+    fs = os.statvfs(path)
+    return fs.f_bavail * fs.f_frsize
+
+
+def fill(c, topic):
+    """Produces until it is refused; the answer and how many were taken."""
+    taken = 0
+    while True:
+        began = time.monotonic()
+        answer = c.produce(topic, 0, BATCH)
+        expect(time.monotonic() - began < 5, "an answer took long")
+        if answer[0] != NONE:
+            return answer, taken
+        taken += 1
+
+
+def eventually(what, condition):
+    end = time.monotonic() + 20
+    while not condition():
+        expect(time.monotonic() < end, what)
+        time.sleep(0.1)
+
+
+def test_records_are_refused_first_and_a_delete_brings_it_back():
+    with Disk("full_disk") as path, Node(path / "data") as node, Connection(node.kafka) as c:
+        equal([c.create_topic(t) for t in ("kept", "large")], [NONE, NONE], "create")
+        equal(c.produce("kept", 0, batch([b"kept"]))[0], NONE, "produce")
+        equal(health(node)["problems"], [], "problems before")
+        (error, _, _, message), taken = fill(c, "large")
+        equal(error, STORAGE_ERROR, "the first refusal: at once, and one that clients repeat")
+        expect("disk is full" in message, f"message: {message}")
+        equal(c.produce("large", 0, BATCH, version=3)[0], NOT_LEADER, "in version 3")
+        reserve = 96 << 18  # A quarter of the file system, about.
+        expect(free(path) > reserve / 2, f"{free(path)} bytes are left")
+        problem = health(node)["problems"][0]
+        equal((problem["code"], problem["subject"]), ("disk_full", str(path / "data")), "problem")
+        shards = os.cpu_count()
+        expect(1 <= node.log_path.read_text().count("disk_full: ") <= shards, "not one line per core at most")
+
+        stored = batches(c.fetch("large", 0, 0)[2])
+        expect(len(stored) > 0, "reads do not go on")
+        expect(c.init_producer_id()[0] == NONE, "producer ids do not go on")
+        equal(c.create_topic("another"), STORAGE_ERROR, "a new topic")
+        equal(c.delete_topic("large"), NONE, "delete")
+        eventually("records are not taken again", lambda: c.produce("kept", 0, BATCH)[0] == NONE)
+        eventually("the problem stays", lambda: health(node)["problems"] == [])
+        expect("disk_has_space: " in node.log_path.read_text(), "no line that it is over")
+        expect(taken > 10, f"only {taken} batches fitted")
+
+
+def test_others_take_it_all():
+    """The whole disk, the reserve too, is taken by somebody else: deletes still work."""
+    with Disk("full_disk_others") as path, Node(path / "data") as node, Connection(node.kafka) as c:
+        equal([c.create_topic(f"t{i}") for i in range(20)], [NONE] * 20, "create")
+        equal(c.produce("t0", 0, batch([b"first"]))[0], NONE, "produce")
+        hog = path / "hog"
+        with open(hog, "wb", buffering=0) as f:
+            try:
+                while True:
+                    f.write(bytes(1 << 20))
+            except OSError:
+                pass
+        time.sleep(0.2)
+        equal(c.produce("t1", 0, batch([b"second"]))[0], STORAGE_ERROR, "at once")
+        for i in range(10, 20):
+            equal(c.delete_topic(f"t{i}"), NONE, f"delete t{i}")
+        equal(batches(c.fetch("t0", 0, 0)[2])[0][0], 0, "fetch")
+        node.kill()
+        with Node(path / "data") as again, Connection(again.kafka) as c2:
+            equal(batches(c2.fetch("t0", 0, 0)[2])[0][0], 0, "after a restart on a full disk")
+            equal(c2.delete_topic("t9"), NONE, "delete after it")
+            hog.unlink()
+            eventually("records are not taken again", lambda: c2.produce("t1", 0, batch([b"x"]))[0] == NONE)
+            equal(again.stop()[0], 0, "exit code")
+
+
+if (reason := can_mount()) is not None:
+    print(f"SKIPPED {pathlib.Path(__file__).name}: {reason}; CI runs it as root\n0 passed, 0 failed, 2 skipped")
+else:
+    run_all(globals())
