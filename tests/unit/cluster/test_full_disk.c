@@ -1,0 +1,176 @@
+/* One node whose disk fills up, on simulated shards and disk. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/support/sim_node.h"
+
+enum { BATCH_MAX = 4096 };
+
+struct batch {
+    uint8_t bytes[BATCH_MAX];
+    size_t size;
+};
+
+static struct disk_sim *new_disk(void)
+{
+    return disk_sim_new(
+        &(struct disk_sim_options){.is_direct_capable = true, .is_flush_shared = true});
+}
+
+static void end_node(struct sim_node *n, struct disk_sim *disk)
+{
+    sim_node_stop(n);
+    free(n);
+    disk_sim_free(disk);
+}
+
+/* count records "v", as a client sends them. */
+static void make_batch_of(struct batch *b, int count, int64_t pid, int16_t epoch, int32_t sequence)
+{
+    struct batch_builder builder;
+    batch_builder_init(&builder, BATCH_MAX);
+    for (int i = 0; i < count; i++) {
+        const struct batch_record record = {
+            .timestamp = 1700000000000 + i,
+            .key = slice_of_string("k"),
+            .value = slice_of_string("v"),
+        };
+        enum err e = batch_builder_add(&builder, &record);
+        cr_assert(eq(int, e, ERR_OK));
+    }
+    struct wbuf w;
+    wbuf_init_fixed(&w, b->bytes, sizeof(b->bytes));
+    const struct batch_identity identity = {pid, epoch, sequence};
+    cr_assert(eq(int, batch_builder_finish(&builder, CODEC_NONE, &identity, &w), ERR_OK));
+    b->size = w.size;
+    batch_builder_done(&builder);
+}
+
+static struct partition_op
+produce_op(const struct uuid *topic, int32_t partition, const struct batch *b)
+{
+    return (struct partition_op){
+        .kind = PARTITION_PRODUCE,
+        .id = {*topic, partition},
+        .current_leader_epoch = -1,
+        .in.produce = {.batch = slice_of(b->bytes, b->size), .acks = -1, .produce_version = 9},
+    };
+}
+
+static int64_t
+produce(struct sim_node *n, uint16_t shard, const struct uuid *topic, int32_t partition, int count)
+{
+    struct batch b;
+    make_batch_of(&b, count, -1, -1, -1);
+    struct partition_op op = produce_op(topic, partition, &b);
+    enum err e = sim_node_partition_op(n, shard, &op);
+    cr_assert(eq(int, e, ERR_OK), "%s", err_name(e));
+    return op.out.produce.base_offset;
+}
+
+static struct partition_offsets offsets_of(struct sim_node *n, const struct uuid *topic, int32_t p)
+{
+    struct partition_op op = {
+        .kind = PARTITION_OFFSETS,
+        .id = {*topic, p},
+        .current_leader_epoch = -1,
+    };
+    cr_assert(eq(int, sim_node_partition_op(n, 0, &op), ERR_OK));
+    return op.offsets;
+}
+
+Test(full_disk, a_full_disk_refuses_batches_and_takes_them_again_later)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct uuid id;
+    sim_node_init(n, disk, 1, 3);
+    n->settings.log.segment_size_max = 64 << 10;
+    n->settings.log.fill_step_min = 16 << 10;
+    n->settings.log.fill_step_max = 16 << 10;
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 1, &id), ERR_OK));
+    cr_assert(eq(i64, produce(n, 0, &id, 0, 1), 0));
+    disk_sim_set_capacity(disk, disk_sim_used_size(disk));
+    struct batch b;
+    make_batch_of(&b, 100, -1, -1, -1);
+    enum err e = ERR_OK;
+    int64_t end = 1;
+    for (int i = 0; i < 200 && e == ERR_OK; i++) {
+        struct partition_op op = produce_op(&id, 0, &b);
+        e = sim_node_partition_op(n, 0, &op);
+        end += e == ERR_OK ? 100 : 0;
+    }
+    cr_assert(eq(int, e, ERR_NO_SPACE));
+    cr_assert(eq(i64, offsets_of(n, &id, 0).high_watermark, end));
+    disk_sim_set_capacity(disk, 0);
+    for (int i = 0; i < 200 && e != ERR_OK; i++) {
+        struct partition_op op = produce_op(&id, 0, &b);
+        e = sim_node_partition_op(n, 0, &op);
+        sim_node_run(n, 100);
+    }
+    cr_assert(eq(int, e, ERR_OK)); /* By itself. */
+    end_node(n, disk);
+}
+
+/* DESIGN 4.12: records and new topics are refused while there is a reserve left; reads and deletes
+ * go on, and what they free brings it back. */
+Test(full_disk, a_disk_at_its_reserve_refuses_records_first_and_a_delete_brings_it_back)
+{
+    enum { RESERVE = 256 << 10 };
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct uuid id;
+    struct uuid large;
+    sim_node_init(n, disk, 1, 3);
+    n->settings.log.segment_size_max = 64 << 10;
+    n->settings.log.fill_step_min = 16 << 10;
+    n->settings.log.fill_step_max = 16 << 10;
+    n->settings.controller_log.fill_step_min = 16 << 10;
+    n->settings.space_reserve_size = RESERVE;
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 1, &id), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "large", 1, &large), ERR_OK));
+    cr_assert(eq(i64, produce(n, 0, &id, 0, 1), 0));
+    disk_sim_set_capacity(disk, disk_sim_used_size(disk) + RESERVE + (200 << 10));
+    struct cluster_problem problems[CLUSTER_PROBLEMS_MAX];
+    cr_assert(eq(u32, cluster_problems(sim_node_cluster(n, 0), problems), 0));
+
+    struct batch b;
+    make_batch_of(&b, 100, -1, -1, -1);
+    enum err e = ERR_OK;
+    for (int i = 0; i < 2000 && e == ERR_OK; i++) {
+        struct partition_op op = produce_op(&large, 0, &b);
+        e = sim_node_partition_op(n, 0, &op);
+        n->clock.now_us += SPACE_SAMPLE_US / 10;
+    }
+    cr_assert(eq(int, e, ERR_NO_SPACE));
+    cr_assert(eq(u32, cluster_problems(sim_node_cluster(n, 0), problems), 1));
+    cr_assert(eq(str, (char *)problems[0].code, "disk_full"));
+    cr_assert(eq(str, (char *)problems[0].subject, "/data"));
+    struct uuid other;
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "other", 1, &other), ERR_NO_SPACE));
+    cr_assert(eq(i64, offsets_of(n, &id, 0).high_watermark, 1));
+    cr_assert(ge(i64, sim_node_allocate_producer_id(n, 0), 0), "group 0 goes on");
+    sim_node_stop(n);
+
+    sim_node_init(n, disk, 1, 4); /* A restart needs no space of the data's. */
+    n->settings.log.segment_size_max = 64 << 10;
+    n->settings.controller_log.fill_step_min = 16 << 10;
+    n->settings.space_reserve_size = RESERVE;
+    cr_assert(eq(int, sim_node_start(n), ERR_OK), "%s", n->why);
+    cr_assert(eq(int, sim_node_delete_topic(n, 0, "large"), ERR_OK));
+    /* The blocks come back when the journal has the names' end: the simulated disk has none. */
+    disk_sim_set_capacity(disk, disk_sim_used_size(disk) + 2 * RESERVE);
+    for (int i = 0; i < 200 && e != ERR_OK; i++) {
+        sim_node_run(n, 100);
+        n->clock.now_us += SPACE_SAMPLE_US;
+        e = sim_node_create_topic(n, 0, "other", 1, &other);
+    }
+    cr_assert(eq(int, e, ERR_OK), "by itself %s", n->log_text);
+    cr_assert(eq(i64, produce(n, 0, &id, 0, 1), 1));
+    cr_assert(eq(u32, cluster_problems(sim_node_cluster(n, 0), problems), 0));
+    end_node(n, disk);
+}
