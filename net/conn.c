@@ -444,6 +444,7 @@ conn_new(struct conn_server *cs, struct stream *st, const char *peer, struct con
     list_init(&c->waiting);
     list_init(&c->running);
     list_init(&c->sending);
+    list_init(&c->announce_link);
     c->waiter.on_memory = conn_receive_on_memory;
     task_init(&c->task, "conn", run_task);
     timer_init(&c->idle_timer, on_idle);

@@ -1,8 +1,9 @@
 /* When memory runs out, those who sit on it let go first.
  *
- * A frame gets its memory when its length is known, and an answer keeps its memory until the peer
- * took it: with a few bytes sent, or none read, a peer holds megabytes until the idle timeout. That
- * is nobody's business while there is enough. Once the pool refuses somebody, connections that have
+ * A frame gets its memory when its first bytes are there, and an answer keeps its memory until the
+ * peer took it: with little sent, or nothing read, a peer holds megabytes until the idle timeout.
+ * That is nobody's business while there is enough. Once the pool refuses somebody, or a frame waits
+ * for others to send what they announced (conn_receive.c), connections that have
  * held a half frame or an untaken answer for patience_us without getting on are closed, a share of
  * the memory at a time, oldest connection first, until the pool refuses nobody any more.
  */
@@ -27,7 +28,9 @@ static bool is_stale(const struct conn *c, uint64_t before_us)
     if (c->state >= CONN_CLOSING) {
         return false; /* What it holds is on its way back. */
     }
-    const bool is_half = c->incoming != NULL && c->incoming->received_us <= before_us;
+    /* One that is blocked waits for us. */
+    const bool is_half =
+        c->incoming != NULL && !c->is_blocked && c->incoming->received_us <= before_us;
     const bool is_untaken = !list_is_empty(&c->sending) && c->sending_us <= before_us;
     return is_half || is_untaken;
 }
@@ -84,10 +87,12 @@ static void on_check(struct timer *t)
     const uint64_t refused = buf_pool_counters(cs->shard->bufs)->refused;
     /* Whoever waits was refused, perhaps long ago, and tries again only when some memory comes
      * back: it counts as if refused now. */
-    const bool is_short = refused != cs->refused_seen || buf_pool_has_waiters(cs->shard->bufs);
+    const bool is_short = refused != cs->refused_seen || buf_pool_has_waiters(cs->shard->bufs) ||
+                          !list_is_empty(&cs->announce_waiters);
     cs->refused_seen = refused;
     if (is_short) {
         close_stale(cs);
+        conn_receive_wake_announcers(cs); /* Should one that was woken have gone instead. */
     } else {
         cs->patience_lost = 0;
     }

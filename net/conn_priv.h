@@ -25,6 +25,10 @@ enum {
     /* A body whose missing part is at least this long is received in place: below, what one
      * receive call costs exceeds the copy it saves. */
     CONN_RECEIVE_INTO_SIZE_MIN = 32 << 10,
+    /* Of a larger frame so much must be there before it gets all of its memory. */
+    CONN_FIRST_SIZE = BUF_SIZE_MIN,
+    /* What a frame of at least this size still misses counts as announced. */
+    CONN_ANNOUNCED_SIZE_MIN = 64 << 10,
     /* Requests kept for reuse per server. */
     CONN_SPARE_REQUESTS_MAX = 1024,
     CONN_SERVER_STATS = 11,
@@ -62,13 +66,15 @@ struct conn {
     /* conn_receive.c */
     uint8_t prefix[CONN_PREFIX_SIZE];
     uint32_t prefix_size;
-    bool is_paused;         /* stream_pause is in force. */
-    bool is_blocked;        /* The frame of the complete prefix may not begin yet. */
+    bool is_paused;  /* stream_pause is in force. */
+    bool is_blocked; /* The next frame may not begin, or incoming not get all of its memory. */
     bool is_receiving_into; /* The rest of incoming comes by on_received. */
     bool is_eof;            /* The peer sends no more. */
     struct conn_request *incoming;
-    size_t incoming_size; /* Bytes of its frame that are there. */
-    uint8_t *spill;       /* Bytes that came while blocked. */
+    size_t incoming_size;      /* Bytes of its frame that are there. */
+    size_t announced_size;     /* Of its frame, in conn_server.announced_size. */
+    struct list announce_link; /* conn_server.announce_waiters */
+    uint8_t *spill;            /* Bytes that came while blocked. */
     size_t spill_pos;
     size_t spill_size;
     struct buf_waiter waiter;
@@ -109,6 +115,11 @@ struct conn_server {
     uint32_t spare_requests_count;
     size_t spill_size; /* Of all connections. */
     size_t spill_size_max;
+    size_t first_size; /* Of frames that do not have all of their memory yet. */
+    size_t first_size_max;
+    size_t announced_size; /* Memory of large frames that their peers still have to fill. */
+    size_t announced_size_max;
+    struct list announce_waiters; /* struct conn: their frames would go beyond it. */
 
     bool is_stopping;
     void *stop_context;
@@ -155,6 +166,8 @@ bool conn_receive_retry(struct conn *c);
 void conn_receive_on_memory(struct buf_waiter *w);
 /* The incoming frame must not be the transport's any more. */
 void conn_receive_drop(struct conn *c);
+/* Lets as many wait no longer as there is room for what they announce. */
+void conn_receive_wake_announcers(struct conn_server *cs);
 /* Gives up what is not a frame yet and what waits, but not the incoming frame's memory. */
 void conn_receive_stop(struct conn *c);
 

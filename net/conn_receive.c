@@ -1,9 +1,15 @@
 /* From bytes to frames.
  *
- * The four bytes of the length come first, then the frame gets memory of its own. When it may not
- * (a limit, no memory), the connection is blocked: the stream is paused, and what the transport
- * had read already is kept in the spill, at most one receive buffer with the kernel's transport.
- * The spills of a server are bounded together; where that bound is met the connection ends.
+ * The four bytes of the length come first, then the frame gets memory of its own. A length is only
+ * a promise: a frame gets a page at first, and all it announces once that is filled (an honest
+ * peer's first bytes fill it before anybody looks); and what large frames have announced and not
+ * sent takes half of the shard's memory at most, so that promises make nobody wait but those who
+ * promise.
+ *
+ * When a frame may not get memory (a limit, none there), the connection is blocked: the stream is
+ * paused, and what the transport had read already is kept in the spill, at most one receive buffer
+ * with the kernel's transport. The spills of a server are bounded together; where that bound is met
+ * the connection ends.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,8 +52,69 @@ static bool is_at_limit(const struct conn *c, uint32_t length)
            c->frames_size + length > l->frames_size_max;
 }
 
-/* Turns the complete prefix into an incoming frame. False: refused, or blocked. */
-static bool begin_frame(struct conn *c)
+void conn_receive_wake_announcers(struct conn_server *cs)
+{
+    size_t size = cs->announced_size;
+    while (size < cs->announced_size_max && !list_is_empty(&cs->announce_waiters)) {
+        struct conn *c = container_of(cs->announce_waiters.next, struct conn, announce_link);
+        list_remove(&c->announce_link);
+        size += c->incoming != NULL ? c->incoming->frame.size : prefix_length(c);
+        shard_post(cs->shard, &c->task);
+    }
+}
+
+/* Memory of size for a frame of which missing bytes are to come. NULL: the connection is blocked
+ * until it may be tried again. */
+static struct buf *frame_alloc(struct conn *c, size_t size, size_t missing)
+{
+    struct conn_server *cs = c->server;
+    const size_t announced = size < CONN_ANNOUNCED_SIZE_MIN ? 0 : missing;
+    /* One is always let in: otherwise a frame above the limit would wait for ever. */
+    if (announced > 0 && cs->announced_size > 0 &&
+        cs->announced_size + announced > cs->announced_size_max) {
+        c->is_blocked = true;
+        list_push_back(&cs->announce_waiters, &c->announce_link);
+        return NULL;
+    }
+    struct buf *b = buf_alloc(cs->shard->bufs, size, BUF_CLIENT);
+    if (b == NULL) {
+        c->is_blocked = true;
+        buf_pool_wait(cs->shard->bufs, &c->waiter);
+        return NULL;
+    }
+    c->announced_size = announced;
+    cs->announced_size += announced;
+    return b;
+}
+
+static void withdraw_announcement(struct conn *c)
+{
+    struct conn_server *cs = c->server;
+    if (c->announced_size > 0) {
+        cs->announced_size -= c->announced_size;
+        c->announced_size = 0;
+        conn_receive_wake_announcers(cs);
+    }
+}
+
+/* The incoming frame has a page and waits to be worth more. */
+static bool is_on_first_page(const struct conn *c)
+{
+    return c->incoming->frame_buf->capacity < c->incoming->frame.size;
+}
+
+static size_t first_size(const struct conn *c, uint32_t length, size_t size_at_hand)
+{
+    const struct conn_server *cs = c->server;
+    const bool is_promise = length > CONN_FIRST_SIZE && size_at_hand < CONN_FIRST_SIZE;
+    /* Pages that wait for more memory must not be all the memory there is. */
+    const bool has_page = cs->first_size + CONN_FIRST_SIZE <= cs->first_size_max;
+    return is_promise && has_page ? CONN_FIRST_SIZE : length;
+}
+
+/* Turns the complete prefix into an incoming frame, of which size_at_hand bytes are there. False:
+ * refused, or blocked. */
+static bool begin_frame(struct conn *c, size_t size_at_hand)
 {
     struct conn_server *cs = c->server;
     uint32_t length = prefix_length(c);
@@ -59,10 +126,14 @@ static bool begin_frame(struct conn *c)
         c->is_blocked = true;
         return false;
     }
-    struct buf *b = buf_alloc(cs->shard->bufs, length, BUF_CLIENT);
-    struct conn_request *r = b == NULL ? NULL : conn_request_new(c);
+    struct buf *b = frame_alloc(c, first_size(c, length, size_at_hand), length);
+    if (b == NULL) {
+        return false;
+    }
+    struct conn_request *r = conn_request_new(c);
     if (r == NULL) {
         buf_unref(b);
+        withdraw_announcement(c);
         c->is_blocked = true;
         buf_pool_wait(cs->shard->bufs, &c->waiter);
         return false;
@@ -74,6 +145,27 @@ static bool begin_frame(struct conn *c)
     c->incoming = r;
     c->incoming_size = 0;
     c->prefix_size = 0;
+    cs->first_size += is_on_first_page(c) ? CONN_FIRST_SIZE : 0;
+    return true;
+}
+
+/* The first page is full: the frame gets all of its memory. False: blocked. */
+static bool extend_frame(struct conn *c)
+{
+    struct conn_request *r = c->incoming;
+    const size_t size = r->frame.size;
+    struct buf *b = frame_alloc(c, size, size - c->incoming_size);
+    if (b == NULL) {
+        return false;
+    }
+    memcpy(b->data, r->frame_buf->data, c->incoming_size);
+    c->server->first_size -= CONN_FIRST_SIZE;
+    c->frames_size += b->capacity - r->frame_buf->capacity;
+    buf_unref(r->frame_buf);
+    r->frame_buf = b;
+    r->frame = slice_of(b->data, size);
+    r->received_us =
+        c->server->shard->now_us; /* It did not keep this memory from anybody before. */
     return true;
 }
 
@@ -83,6 +175,7 @@ static void complete_frame(struct conn *c)
     struct conn_request *r = c->incoming;
     assert_cmp(c->incoming_size, ==, r->frame.size);
     c->incoming = NULL;
+    withdraw_announcement(c);
     c->active_us = cs->shard->now_us;
     cs->counters.requests++;
 
@@ -96,6 +189,14 @@ static void complete_frame(struct conn *c)
     list_push_back(&c->waiting, &r->link);
 }
 
+/* How many bytes the incoming frame's memory takes yet. */
+static size_t missing_in_memory(const struct conn *c)
+{
+    const struct conn_request *r = c->incoming;
+    const size_t size = is_on_first_page(c) ? r->frame_buf->capacity : r->frame.size;
+    return size - c->incoming_size;
+}
+
 /* Makes frames of bytes until they are used up, or the connection is blocked or ends. Returns how
  * many were used. */
 static size_t consume(struct conn *c, const uint8_t *data, size_t size)
@@ -106,11 +207,13 @@ static size_t consume(struct conn *c, const uint8_t *data, size_t size)
             while (c->prefix_size < CONN_PREFIX_SIZE && pos < size) {
                 c->prefix[c->prefix_size++] = data[pos++];
             }
-            if (c->prefix_size < CONN_PREFIX_SIZE || !begin_frame(c)) {
+            if (c->prefix_size < CONN_PREFIX_SIZE || !begin_frame(c, size - pos)) {
                 break;
             }
+        } else if (c->incoming_size == c->incoming->frame_buf->capacity && !extend_frame(c)) {
+            break;
         }
-        size_t missing = c->incoming->frame.size - c->incoming_size;
+        size_t missing = missing_in_memory(c);
         size_t taken = missing < size - pos ? missing : size - pos;
         if (taken > 0) {
             memcpy(c->incoming->frame_buf->data + c->incoming_size, data + pos, taken);
@@ -120,7 +223,9 @@ static size_t consume(struct conn *c, const uint8_t *data, size_t size)
         if (taken < missing) {
             break;
         }
-        complete_frame(c);
+        if (!is_on_first_page(c)) {
+            complete_frame(c);
+        }
     }
     return pos;
 }
@@ -181,7 +286,7 @@ static void settle(struct conn *c)
         return;
     }
     if (c->incoming != NULL && !c->is_receiving_into) {
-        size_t missing = c->incoming->frame.size - c->incoming_size;
+        size_t missing = missing_in_memory(c);
         if (missing >= CONN_RECEIVE_INTO_SIZE_MIN) {
             c->is_receiving_into = true;
             stream_receive_into(
@@ -237,7 +342,8 @@ void conn_receive_eof(struct conn *c)
 
 bool conn_receive_retry(struct conn *c)
 {
-    if (!c->is_blocked || c->waiter.is_waiting || c->state != CONN_OPEN) {
+    const bool is_waiting = c->waiter.is_waiting || !list_is_empty(&c->announce_link);
+    if (!c->is_blocked || is_waiting || c->state != CONN_OPEN) {
         return false;
     }
     c->is_blocked = false;
@@ -265,14 +371,17 @@ void conn_receive_drop(struct conn *c)
 {
     assert(!c->is_receiving_into || c->state == CONN_CLOSED);
     if (c->incoming != NULL) {
+        c->server->first_size -= is_on_first_page(c) ? CONN_FIRST_SIZE : 0;
         conn_request_free(c->incoming);
         c->incoming = NULL;
+        withdraw_announcement(c);
     }
 }
 
 void conn_receive_stop(struct conn *c)
 {
     buf_pool_cancel_wait(c->server->shard->bufs, &c->waiter);
+    list_remove(&c->announce_link);
     c->is_blocked = false;
     spill_free(c);
     if (!c->is_receiving_into) {

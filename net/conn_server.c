@@ -8,6 +8,8 @@
 enum {
     SPILL_SHARE = 16, /* At most one sixteenth of the shard's memory, beside it. */
     SPILL_SIZE_MIN = 1 << 20,
+    FIRST_SHARE = 8,
+    ANNOUNCED_SHARE = 2,
 };
 
 static void log_refused(struct conn_server *cs, const char *peer, const char *reason)
@@ -145,6 +147,8 @@ static void fit_limits(struct conn_server *cs)
     if (cs->spill_size_max < SPILL_SIZE_MIN) {
         cs->spill_size_max = SPILL_SIZE_MIN;
     }
+    cs->first_size_max = pool.size_max / FIRST_SHARE;
+    cs->announced_size_max = pool.size_max / ANNOUNCED_SHARE;
 }
 
 static void run_stop_task(struct task *t)
@@ -181,6 +185,7 @@ enum err conn_server_new(const struct conn_server_options *o, struct conn_server
     list_init(&cs->listeners);
     list_init(&cs->conns);
     list_init(&cs->spare_requests);
+    list_init(&cs->announce_waiters);
     task_init(&cs->stop_task, "conn_server_stop", run_stop_task);
     timer_init(&cs->stop_timer, on_stop_timeout);
     conn_pressure_init(cs);

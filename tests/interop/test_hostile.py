@@ -94,6 +94,35 @@ def test_half_frames_give_way():
         expect_alive(node, "after")
 
 
+def test_lengths_alone_keep_nobody_waiting():
+    """100 clients announce 4 MiB each and send two bytes; then a page each. Who sends what it announces is
+    served: at once while they sent less than a page, and small requests ever after."""
+    large, small = batch([b"x" * (3 << 20)]), batch([b"x" * 30000])
+    with Node(fresh_dir("hostile_lengths") / "data", "--cores", "0", "--memory", "16MiB",
+              "--set", "message.max.bytes=4MiB") as node:
+        with Connection(node.kafka, 20) as c:
+            equal(c.create_topic("t"), NONE, "create")
+            half = []
+            for _ in range(100):
+                half.append(Connection(node.kafka))
+                half[-1].send_raw(wire.i32((4 << 20) - 1) + b"\0\0")
+            time.sleep(0.5)
+            for data in (large, small):
+                began = time.monotonic()
+                equal(c.produce("t", 0, data, timeout_ms=20000)[0], NONE, "produce")
+                expect(time.monotonic() - began < 3, f"{len(data)} bytes waited for the promises")
+            for connection in half:
+                connection.send_raw(b"\0\x09" + bytes(8000))
+            time.sleep(0.2)
+            began = time.monotonic()
+            equal(c.produce("t", 0, small, timeout_ms=20000)[:2], (NONE, 2), "produce")
+            expect(len(c.fetch("t", 0, 1)[2]) > 60000, "fetch")
+            expect(time.monotonic() - began < 3, "a small request waited")
+            for connection in half:
+                connection.socket.close()
+        expect_alive(node, "after")
+
+
 def test_readers_that_do_not_read_give_way():
     with Node(fresh_dir("hostile_readers") / "data", "--cores", "0", "--memory", "64MiB") as node:
         with Connection(node.kafka, 20) as c:

@@ -26,7 +26,7 @@ enum {
     FRAMES_MAX = 60,
     PARKED_MAX = PEERS * FRAMES_MAX,
     MEMORY_SIZE = 1 << 20,
-    FRAME_SIZE_MAX = 60 << 10,
+    FRAME_SIZE_MAX = 200 << 10, /* Large enough for announcements to wait. */
     STEPS = 400,
     SEEDS = 150,
     HELD_MAX = 256,
@@ -174,8 +174,10 @@ static void make_frame(struct rig *g, struct model_peer *m)
     if (m->frames_count == FRAMES_MAX || m->is_ended) {
         return;
     }
-    size_t size = rand_one_in(&g->rand, 5) ? 2 + rand_below(&g->rand, FRAME_SIZE_MAX - 2)
-                                           : 2 + rand_below(&g->rand, 100);
+    size_t size =
+        rand_one_in(&g->rand, 5)
+            ? 2 + rand_below(&g->rand, rand_one_in(&g->rand, 4) ? FRAME_SIZE_MAX - 2 : 60 << 10)
+            : 2 + rand_below(&g->rand, 100);
     uint32_t number = m->frames_count++;
     struct frame *f = &m->frames[number];
     *f = (struct frame){.kind = "obs"[rand_below(&g->rand, 3)], .size = size};
