@@ -9,7 +9,7 @@
 
 const struct log_options LOG_OPTIONS_DEFAULT = {
     .segment_size_max = (uint64_t)1 << 30,
-    .fill_step_min = 64 << 10,
+    .fill_step_min = 16 << 10,
     .fill_step_max = 16 << 20,
     .index_interval = 64 << 10,
     .checkpoint_size = 64 << 20,

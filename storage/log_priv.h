@@ -71,8 +71,9 @@ struct segment_wait {
 struct segment_file {
     enum segment_file_state state;
     int fd;
-    uint32_t users_count;  /* At zero the descriptor may be closed. */
-    struct list waiters;   /* struct segment_wait */
+    uint32_t users_count; /* At zero the descriptor may be closed. */
+    struct list waiters;  /* struct segment_wait */
+    uint64_t idle_since_us;
     struct list idle_link; /* In log_shared.idle_files while open without users, in
                               log_shared.starved_files while an open waits for a descriptor. */
     struct io_op op;
@@ -422,6 +423,9 @@ static inline bool segment_file_is_open(const struct log_segment *seg)
     return seg->file.state == SEGMENT_FILE_OPEN;
 }
 void segment_file_on_starved_timer(struct timer *t);
+void segment_file_on_idle_timer(struct timer *t);
+/* The file of a segment that was just born, without users. */
+void segment_file_born(struct log_segment *seg);
 /* A user waits until the file is open or failed to. */
 void segment_file_wait(struct log_segment *seg, struct segment_wait *w);
 /* For good; no users. False: it is closed. True: w is told when it is. */
@@ -539,6 +543,7 @@ struct log_shared {
     struct task index_turns;      /* Gives the next ones. */
     struct list starved_files;    /* struct segment_file that got no descriptor, oldest first. */
     struct timer starved_timer;   /* Tries them again. */
+    struct timer idle_timer;      /* Closes those that were idle for long. */
     struct buf *zeros;
     struct log_shared_stats stats;
 };

@@ -9,6 +9,7 @@ const struct log_shared_options LOG_SHARED_OPTIONS_DEFAULT = {
     .cache_size_max = 64 << 20,
     .index_size_max = 16 << 20,
     .files_max = 1024,
+    .files_idle_us = 30 * 1000 * 1000,
     .quiet_us = 10 * 1000,
     .background = {.ops_per_s = 20, .bytes_per_s = 64 << 20, .burst_ms = 250},
 };
@@ -75,6 +76,7 @@ enum err log_shared_new(struct shard *s,
     task_init(&ls->index_turns, "index turns", log_index_on_turns_task);
     list_init(&ls->starved_files);
     timer_init(&ls->starved_timer, segment_file_on_starved_timer);
+    timer_init(&ls->idle_timer, segment_file_on_idle_timer);
     list_init(&ls->quiet);
     timer_init(&ls->quiet_timer, on_quiet_timer);
     timer_init(&ls->reclaim_timer, on_reclaim_timer);
@@ -108,6 +110,7 @@ void log_shared_free(struct log_shared *ls)
     timer_cancel(&ls->s->timers, &ls->reclaim_timer);
     timer_cancel(&ls->s->timers, &ls->starved_timer);
     list_remove(&ls->index_turns.link);
+    timer_cancel(&ls->s->timers, &ls->idle_timer);
     buf_pool_remove_reclaimer(&ls->reclaimer);
     buf_unref(ls->zeros);
     free(ls);

@@ -279,9 +279,7 @@ static void born(struct log_birth *b)
     f->state = SEGMENT_FILE_OPEN;
     f->fd = b->fd;
     l->env.shared->stats.files_open++;
-    if (f->users_count == 0) {
-        list_push_back(&l->env.shared->idle_files, &f->idle_link);
-    }
+    segment_file_born(seg);
     l->has_dir = true;
     l->is_full = false;
     log_room_promise(l);

@@ -1,4 +1,5 @@
-/* Descriptors of segment files: opened when somebody needs one, closed when too many are idle.
+/* Descriptors of segment files: opened when somebody needs one, closed when too many are idle, or
+ * one for long.
  *
  *   CLOSED -> WAIT_OPEN -> OPEN -> WAIT_CLOSE -> CLOSED
  *
@@ -13,6 +14,9 @@
 
 enum {
     STARVED_RETRY_US = 10 * 1000,
+    OPENING_SHARE = 16,
+    IDLE_CLOSED_MAX = 64, /* In one turn. */
+    IDLE_PAUSE_US = 10 * 1000,
 };
 
 static void on_op_done(struct io_op *op);
@@ -74,6 +78,26 @@ static void start_close(struct log_segment *seg)
     f->op = (struct io_op){.kind = IO_CLOSE, .fd = f->fd, .on_done = on_op_done};
     seg->log->env.shared->stats.files_open--;
     io_submit(&log_shard(seg->log)->io, &f->op);
+}
+
+/* A start opens every file once; few are used right afterwards. */
+static uint32_t idle_files_max(const struct log *l)
+{
+    const uint32_t files_max = l->env.shared->options.files_max;
+    return l->state == LOG_OPENING ? files_max / OPENING_SHARE : files_max;
+}
+
+static void become_idle(struct log_segment *seg)
+{
+    struct log_shared *ls = seg->log->env.shared;
+    seg->file.idle_since_us = ls->s->now_us;
+    list_push_back(&ls->idle_files, &seg->file.idle_link);
+    while (ls->stats.files_open > idle_files_max(seg->log) && !list_is_empty(&ls->idle_files)) {
+        start_close(segment_of(container_of(ls->idle_files.next, struct segment_file, idle_link)));
+    }
+    if (!list_is_empty(&ls->idle_files) && !timer_is_armed(&ls->idle_timer)) {
+        shard_timer_arm(ls->s, &ls->idle_timer, ls->options.files_idle_us);
+    }
 }
 
 /* No descriptor was left. */
@@ -139,17 +163,34 @@ static void on_op_done(struct io_op *op)
         return;
     }
     tell(f, ERR_OK);
-    if (f->users_count == 0 && f->state == SEGMENT_FILE_OPEN) {
-        list_push_back(&l->env.shared->idle_files, &f->idle_link);
+    if (f->users_count == 0 && f->state == SEGMENT_FILE_OPEN && list_is_empty(&f->idle_link)) {
+        become_idle(seg);
     }
     log_kick(l);
 }
 
-static void trim_idle(struct log_shared *ls)
+/* Partitions that rest have no descriptor. */
+void segment_file_on_idle_timer(struct timer *t)
 {
-    while (ls->stats.files_open > ls->options.files_max && !list_is_empty(&ls->idle_files)) {
+    struct log_shared *ls = container_of(t, struct log_shared, idle_timer);
+    for (uint32_t i = 0; i < IDLE_CLOSED_MAX && !list_is_empty(&ls->idle_files); i++) {
         struct segment_file *f = container_of(ls->idle_files.next, struct segment_file, idle_link);
+        uint64_t due_us = f->idle_since_us + ls->options.files_idle_us;
+        if (due_us > ls->s->now_us) {
+            timer_arm(&ls->s->timers, t, due_us);
+            return;
+        }
         start_close(segment_of(f));
+    }
+    if (!list_is_empty(&ls->idle_files)) {
+        shard_timer_arm(ls->s, t, IDLE_PAUSE_US);
+    }
+}
+
+void segment_file_born(struct log_segment *seg)
+{
+    if (seg->file.users_count == 0) {
+        become_idle(seg);
     }
 }
 
@@ -172,8 +213,7 @@ void segment_file_unuse(struct log_segment *seg)
     assert(f->users_count > 0);
     f->users_count--;
     if (f->users_count == 0 && f->state == SEGMENT_FILE_OPEN) {
-        list_push_back(&seg->log->env.shared->idle_files, &f->idle_link);
-        trim_idle(seg->log->env.shared);
+        become_idle(seg);
     }
 }
 

@@ -7,7 +7,7 @@
  * file waiting, appends too, and one that fills allocated room does not.
  *
  * What lies beyond filled_to of the durable manifest record is undefined after a crash: the next
- * fill starts there again. Steps grow while they are needed more often than once a second, and
+ * fill starts there again. Steps grow while they are needed more often than every ten seconds, and
  * shrink again for a log that became slow.
  */
 #include <stdlib.h>
@@ -16,7 +16,7 @@
 #include "storage/log_priv.h"
 
 enum {
-    FILL_OFTEN_US = 1000 * 1000,
+    FILL_OFTEN_US = 10 * 1000 * 1000,
     FILL_SELDOM_US = 30 * 1000 * 1000,
 };
 
