@@ -539,6 +539,44 @@ def test_c028_time_lookup():
         equal((p["error_code"], p["timestamp"], p["offset"]), (NONE, 600, 6), "largest timestamp")
 
 
+def test_c028_time_lookup_with_gzip_and_append_time():
+    with connect() as c:
+        topic = new_topic(c)
+        c.produce(topic, 0, batch([b"v"] * 5, timestamps=[100, 200, 300, 400, 500], attributes=1))
+        c.produce(topic, 0, batch([b"v"] * 2, timestamps=[150, 600], attributes=1))
+        for asked, offset, found in ((50, 0, 100), (250, 2, 300), (501, 6, 600)):
+            equal(c.list_offsets(topic, 0, asked)[:3], (NONE, found, offset), f"time {asked}")
+        topic = new_topic(c, message_timestamp_type="LogAppendTime")
+        c.produce(topic, 0, batch([b"v"] * 3, attributes=1))
+        error, stamped, offset, _ = c.list_offsets(topic, 0, 1)
+        equal((error, offset), (NONE, 0), "the first record")
+        expect(abs(time.time() * 1000 - stamped) < 60_000, f"stamped {stamped}")
+        equal(c.list_offsets(topic, 0, stamped)[:3], (NONE, stamped, 0), "at its time")
+        equal(c.list_offsets(topic, 0, stamped + 1)[2], -1, "after the last")
+
+
+def test_c030_nothing_so_late():
+    with connect() as c:
+        topic = new_topic(c)
+        late = int(time.time() * 1000) + 3600_000
+        equal(c.list_offsets(topic, 0, late), (NONE, -1, -1, -1), "an empty topic")
+        c.produce(topic, 0, batch([b"v"] * 10))
+        equal(c.list_offsets(topic, 0, late), (NONE, -1, -1, -1), "after the last")
+
+
+def test_c034_list_offsets_v0_is_not_listed():
+    with connect() as c:
+        equal(listed_versions(c)[2][0], 1, "the lowest version")
+
+
+def test_c172_a_record_from_the_future():
+    with connect() as c:
+        topic = new_topic(c)
+        equal(c.produce(topic, 0, batch([b"x"], timestamps=[4102444800000]))[0], INVALID_TIMESTAMP, "refused by default")
+        topic = new_topic(c, message_timestamp_after_max_ms=9223372036854775807)
+        equal(c.produce(topic, 0, batch([b"x"], timestamps=[4102444800000]))[0], NONE, "where an operator allows it")
+
+
 def test_special_timestamps():
     with connect() as c:
         topic = new_topic(c)
@@ -559,6 +597,11 @@ def test_special_timestamps():
         for timestamp, version in ((-3, 6), (-4, 7), (-5, 8), (-6, 10), (-7, 11)):
             equal(listed(timestamp, version)[0], UNSUPPORTED_VERSION, f"{timestamp} in v{version}")
         equal(c.list_offsets(topic, 0, -1)[3], epoch, "epoch")
+        for told, wanted in ((epoch - 1, FENCED_EPOCH), (epoch, NONE), (epoch + 1, UNKNOWN_EPOCH)):
+            for timestamp in (-1, -2, -3, 5):
+                answer = ask(c, "list_offsets", 7, {"replica_id": -1, "topics": [{"name": topic, "partitions": [
+                    {"partition_index": 0, "current_leader_epoch": told, "timestamp": timestamp}]}]})
+                equal(answer["topics"][0]["partitions"][0]["error_code"], wanted, f"{timestamp} under epoch {told}")
         twice = {"name": topic, "partitions": [
             {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1} for _ in range(2)]}
         answer = ask(c, "list_offsets", 5, {"replica_id": -1, "topics": [twice]})

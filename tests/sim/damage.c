@@ -43,8 +43,9 @@ static struct found *find_files(struct sim *sim, const char *suffix)
     return f;
 }
 
-/* Makes a point of an index name a place where its entry is not, with a good checksum. False: there
- * is no such lie. What a point says of times is left alone: no entry could contradict it. */
+/* Makes a point of an index name a place where its entry is not, or a time that its stretch does
+ * not reach, with a good checksum. False: there is no such lie. Times are never made earlier:
+ * nothing would lead a search to where it could find that out. */
 static bool forge(struct sim *sim, uint8_t *bytes, size_t size)
 {
     struct segment_index_header h;
@@ -54,12 +55,16 @@ static bool forge(struct sim *sim, uint8_t *bytes, size_t size)
         return false;
     }
     struct segment_point *p = &points.all[rand_below(&sim->rand, points.count)];
-    switch (rand_below(&sim->rand, 3)) {
+    switch (rand_below(&sim->rand, 5)) {
     case 0:
         p->pos += 8 * sim_between(sim, 1, 16);
         break;
     case 1:
         p->index += 1;
+        break;
+    case 2:
+    case 3:
+        p->max_timestamp = h.max_timestamp;
         break;
     default:
         p->offset += 1;
@@ -72,6 +77,24 @@ static bool forge(struct sim *sim, uint8_t *bytes, size_t size)
     return is_sound;
 }
 
+/* Flips a bit of what a point of an index says of times: nothing but the checksum can tell. False:
+ * there is no point. */
+static bool rot_time(struct sim *sim, uint8_t *bytes, size_t size)
+{
+    enum { BITS = 42 }; /* Of the times of a run. */
+    struct segment_index_header h;
+    struct segment_points points = {0};
+    if (segment_index_decode(slice_of(bytes, size), &h, &points) != ERR_OK || points.count == 0) {
+        segment_points_done(&points);
+        return false;
+    }
+    const uint64_t bit = rand_below(&sim->rand, BITS);
+    uint8_t *point = bytes + sizeof(h) + rand_below(&sim->rand, points.count) * sizeof(*points.all);
+    point[offsetof(struct segment_point, max_timestamp) + bit / 8] ^= (uint8_t)(1 << bit % 8);
+    segment_points_done(&points);
+    return true;
+}
+
 static void spoil(struct sim *sim, const struct found *f)
 {
     size_t victim = (size_t)rand_below(&sim->rand, f->count);
@@ -80,7 +103,8 @@ static void spoil(struct sim *sim, const struct found *f)
     uint8_t *bytes = calloc(1, (size_t)f->sizes[victim]);
     assert(bytes != NULL);
     enum err e = ERR_OK;
-    switch (rand_below(&sim->rand, 4)) {
+    const uint64_t how = rand_below(&sim->rand, 5);
+    switch (how) {
     case 0: /* In the first block, where there is more than padding. */
         e = disk_sim_flip_bit(sim->disk,
                               f->paths[victim],
@@ -92,10 +116,11 @@ static void spoil(struct sim *sim, const struct found *f)
         e = disk_sim_damage(sim->disk, f->paths[victim], 0, bytes, SECTOR_SIZE);
         break;
     case 2:
+    case 3:
         e = disk_sim_peek(sim->disk, f->paths[victim], 0, bytes, (size_t)f->sizes[victim]);
-        if (e == ERR_OK && forge(sim, bytes, (size_t)f->sizes[victim])) {
+        if (e == ERR_OK && (how == 2 ? forge : rot_time)(sim, bytes, (size_t)f->sizes[victim])) {
             e = disk_sim_damage(sim->disk, f->paths[victim], 0, bytes, (size_t)f->sizes[victim]);
-            sim_mark(sim, "sim_index_forged");
+            sim_mark(sim, how == 2 ? "sim_index_forged" : "sim_index_time_rotten");
         }
         break;
     default:

@@ -86,7 +86,7 @@ void part_find_time_of(struct part *p, const struct model_entry *e)
 {
     struct sim *sim = p->run->sim;
     if (e->timestamps == NULL || rand_one_in(&sim->rand, 4)) {
-        part_find_time(p, LOG_TIME_LARGEST, draw_end(p));
+        part_find_time(p, LOG_TIME_LARGEST, e->next_offset);
         return;
     }
     uint64_t record = rand_below(&sim->rand, (uint64_t)(e->next_offset - e->base_offset));

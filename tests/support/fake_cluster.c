@@ -77,7 +77,10 @@ struct partition_op *fake_cluster_op(struct cluster *c, int32_t partition)
     return found;
 }
 
-void fake_cluster_end_op(struct cluster *c, struct partition_op *op, enum err result, int64_t high)
+void fake_cluster_end_op_at(struct cluster *c,
+                            struct partition_op *op,
+                            enum err result,
+                            const struct partition_offsets *offsets)
 {
     uint32_t i = 0;
     while (i < c->ops_count && c->ops[i] != op) {
@@ -87,13 +90,19 @@ void fake_cluster_end_op(struct cluster *c, struct partition_op *op, enum err re
     memmove(&c->ops[i], &c->ops[i + 1], (c->ops_count - i - 1) * sizeof(c->ops[0]));
     c->ops_count--;
     op->result = result;
-    op->offsets = (struct partition_offsets){
+    op->offsets = *offsets;
+    op->on_done(op);
+}
+
+void fake_cluster_end_op(struct cluster *c, struct partition_op *op, enum err result, int64_t high)
+{
+    const struct partition_offsets offsets = {
         .high_watermark = high,
         .last_stable_offset = high,
         .log_end_offset = high,
         .leader_epoch = 5,
     };
-    op->on_done(op);
+    fake_cluster_end_op_at(c, op, result, &offsets);
 }
 
 void fake_cluster_end_cancel(struct cluster *c)

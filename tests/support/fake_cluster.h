@@ -36,8 +36,12 @@ void fake_cluster_add_topic(struct cluster *c, const char *name, int32_t partiti
 /* The operation on a partition, by its number; there must be exactly one. */
 struct partition_op *fake_cluster_op(struct cluster *c, int32_t partition);
 
-/* Takes it off the list; the caller fills the rest of the results first. The partition stands at
- * high watermark high, and its log starts at 0. */
+/* Takes it off the list; the caller fills the rest of the results first. */
+void fake_cluster_end_op_at(struct cluster *c,
+                            struct partition_op *op,
+                            enum err result,
+                            const struct partition_offsets *offsets);
+/* The same; the partition stands at high watermark high, and its log starts at 0. */
 void fake_cluster_end_op(struct cluster *c, struct partition_op *op, enum err result, int64_t high);
 
 /* Ends the oldest cancellation, after its target if that is still in flight. */

@@ -543,7 +543,10 @@ Test(cluster, start_is_refused_with_one_line_that_names_the_fix)
 
 /* ---- time ---- */
 
-static void make_stamped_batch(struct batch *b, const int64_t *timestamps, int count)
+static void make_stamped_batch_of(struct batch *b,
+                                  const int64_t *timestamps,
+                                  int count,
+                                  const struct batch_identity *identity)
 {
     struct batch_builder builder;
     batch_builder_init(&builder, BATCH_MAX);
@@ -556,10 +559,14 @@ static void make_stamped_batch(struct batch *b, const int64_t *timestamps, int c
     }
     struct wbuf w;
     wbuf_init_fixed(&w, b->bytes, sizeof(b->bytes));
-    const struct batch_identity none = {-1, -1, -1};
-    cr_assert(eq(int, batch_builder_finish(&builder, CODEC_NONE, &none, &w), ERR_OK));
+    cr_assert(eq(int, batch_builder_finish(&builder, CODEC_NONE, identity, &w), ERR_OK));
     b->size = w.size;
     batch_builder_done(&builder);
+}
+
+static void make_stamped_batch(struct batch *b, const int64_t *timestamps, int count)
+{
+    make_stamped_batch_of(b, timestamps, count, NULL);
 }
 
 static struct partition_op
@@ -618,6 +625,77 @@ Test(cluster, offsets_are_found_by_time_also_the_largest)
         cr_assert(eq(int, sim_node_start(n), ERR_OK));
     }
     end_node(n, disk);
+}
+
+/* What record times say is the client's word: the state of a producer lives by the broker's clock
+ * (public case C176). */
+Test(cluster, c176_old_and_future_records_keep_their_producers_state)
+{
+    static const int64_t timestamps[] = {
+        978307200000, 4070908800000, 978307200000}; /* 2001, 2099 */
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct topic_config_entry any_time = {"message.timestamp.after.max.ms", "9223372036854775807"};
+    struct uuid id;
+    sim_node_init(n, disk, 1, 3);
+    n->settings.topic_defaults = &any_time;
+    n->settings.topic_defaults_count = 1;
+    n->settings.producer_expiration_ms = 86400000;
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 1, &id), ERR_OK));
+    for (int32_t i = 0; i < 3; i++) {
+        struct batch b;
+        make_stamped_batch_of(&b, &timestamps[i], 1, &(struct batch_identity){77, 0, i});
+        struct partition_op op = produce_op(&id, 0, &b);
+        cr_assert(eq(int, sim_node_partition_op(n, 0, &op), ERR_OK), "batch %d", i);
+        op = produce_op(&id, 0, &b);
+        cr_assert(eq(int, sim_node_partition_op(n, 0, &op), ERR_OK));
+        cr_assert(eq(i64, op.out.produce.base_offset, i), "a duplicate is known");
+        n->clock.now_us += UINT64_C(5) * 1000 * 1000 * (i == 1 ? 3600 : 1); /* 5 s, 5 hours. */
+    }
+    end_node(n, disk);
+}
+
+static void count_segments(void *context, const char *path, uint64_t size)
+{
+    (void)size;
+    *(int *)context += strstr(path, "AAAAAAAAAAAAAAAAAAAAAQ-0/") == NULL && /* Group 0's. */
+                       strcmp(path + strlen(path) - 4, ".log") == 0;
+}
+
+/* A topic's segment.ms reaches its logs, and public case C172: one record from far ahead pins no
+ * segment but its own; by default it is refused. */
+Test(cluster, c172_segments_roll_by_the_topics_time)
+{
+    const int64_t at = 1700000000000;
+    static const int64_t far = 4102444800000;
+    struct topic_config_entry defaults[] = {
+        {"message.timestamp.after.max.ms", "9223372036854775807"}, {"segment.ms", "2000"}};
+    for (uint32_t defaults_count = 0; defaults_count <= 2; defaults_count += 2) {
+        struct disk_sim *disk = new_disk();
+        struct sim_node *n = calloc(1, sizeof(*n));
+        struct uuid id;
+        sim_node_init(n, disk, 1, 3);
+        n->settings.topic_defaults = defaults;
+        n->settings.topic_defaults_count = defaults_count;
+        cr_assert(eq(int, sim_node_start(n), ERR_OK));
+        cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 1, &id), ERR_OK));
+        const int64_t timestamps[] = {at, at + 1000, far, at + 1500, at + 2500};
+        for (size_t i = 0; i < sizeof(timestamps) / sizeof(timestamps[0]); i++) {
+            struct batch b;
+            make_stamped_batch(&b, &timestamps[i], 1);
+            struct partition_op op = produce_op(&id, 0, &b);
+            enum err e = sim_node_partition_op(n, 0, &op);
+            bool is_refused = defaults_count == 0 && timestamps[i] == far;
+            cr_assert(eq(int, e, is_refused ? ERR_TIMESTAMP_INVALID : ERR_OK), "batch %zu", i);
+        }
+        int segments = 0;
+        sim_node_run(n, 1000);
+        disk_sim_each_file(disk, &segments, count_segments);
+        /* Rolled before the one from far ahead; those after it are earlier than it. */
+        cr_assert(eq(int, segments, defaults_count == 0 ? 1 : 2));
+        end_node(n, disk);
+    }
 }
 
 Test(cluster, log_append_time_is_stamped_under_a_crc_that_matches)

@@ -187,6 +187,25 @@ Test(fetch, max_wait_ends_it_with_what_there_is)
     kafka_rig_done(&g);
 }
 
+/* Public case C174: the wall clock jumps, timers go by the time that passes. */
+Test(fetch, c174_max_wait_minds_no_wall_clock)
+{
+    static const int64_t jumps_ms[] = {-86400000, 86400000};
+    for (size_t i = 0; i < sizeof(jumps_ms) / sizeof(jumps_ms[0]); i++) {
+        struct kafka_rig g;
+        setup(&g);
+        send_fetch(&g, &plain);
+        end_peek(&g, 0, 0);
+        g.ts.clock.wall_ms_at_zero += jumps_ms[i];
+        kafka_rig_advance(&g, MAX_WAIT_MS * 900);
+        cr_assert(eq(ptr, (void *)answer(&g), NULL), "not before");
+        kafka_rig_advance(&g, MAX_WAIT_MS * 100 + 1);
+        end_cancels(&g);
+        cr_assert(ne(ptr, (void *)answer(&g), NULL), "and not later");
+        kafka_rig_done(&g);
+    }
+}
+
 /* A wait that ends while it is being cancelled: the partition is looked at once more. */
 Test(fetch, commit_and_timeout_may_cross)
 {

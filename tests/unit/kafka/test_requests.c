@@ -239,34 +239,101 @@ Test(delete_topics, may_be_switched_off)
     }
 }
 
+/* ---- ListOffsets ---- */
+
+struct list_offsets_wish {
+    int16_t version;
+    int8_t isolation_level;
+    int32_t replica_id;
+    int64_t timestamp;
+};
+
+/* Of one partition; the answer is the next one. */
+static void send_list_offsets(struct kafka_rig *g, const struct list_offsets_wish *w)
+{
+    struct list_offsets_request_partition p = {.current_leader_epoch = -1,
+                                               .timestamp = w->timestamp};
+    struct list_offsets_request_topic t = {
+        .name = slice_of_string("topic"), .partitions = &p, .partitions_count = 1};
+    struct list_offsets_request in;
+    list_offsets_request_init(&in);
+    in.replica_id = w->replica_id;
+    in.isolation_level = w->isolation_level;
+    in.topics = &t;
+    in.topics_count = 1;
+    kafka_rig_send(g, &LIST_OFFSETS_API, w->version, &in);
+}
+
+static const struct list_offsets_response_partition *listed(struct kafka_rig *g, int16_t version)
+{
+    const struct list_offsets_response *out = kafka_rig_answer(g, &LIST_OFFSETS_API, version);
+    return &out->topics[0].partitions[0];
+}
+
 /* KIP-79: a record at or beyond what the reader may see is not there. */
 Test(list_offsets, hides_what_is_not_committed)
 {
     struct kafka_rig g;
     kafka_rig_init(&g);
     fake_cluster_add_topic(&g.cluster, "topic", 1);
-    struct list_offsets_request_partition p = {.current_leader_epoch = -1, .timestamp = 1000};
-    struct list_offsets_request_topic t = {
-        .name = slice_of_string("topic"), .partitions = &p, .partitions_count = 1};
-    struct list_offsets_request in;
-    list_offsets_request_init(&in);
-    in.replica_id = -1;
-    in.topics = &t;
-    in.topics_count = 1;
     for (int64_t offset = 9; offset <= 11; offset++) {
-        kafka_rig_send(&g, &LIST_OFFSETS_API, 5, &in);
+        send_list_offsets(&g, &(struct list_offsets_wish){5, 0, -1, 1000});
         struct partition_op *op = fake_cluster_op(&g.cluster, 0);
         cr_assert(eq(int, op->kind, PARTITION_FIND_TIME));
         op->out.find_time.offset = offset;
         op->out.find_time.timestamp = 1001;
         op->out.find_time.leader_epoch = 2;
         fake_cluster_end_op(&g.cluster, op, ERR_OK, 10);
-        const struct list_offsets_response *out = kafka_rig_answer(&g, &LIST_OFFSETS_API, 5);
-        const struct list_offsets_response_partition *found = &out->topics[0].partitions[0];
+        const struct list_offsets_response_partition *found = listed(&g, 5);
         cr_assert(eq(int, found->error_code, KAFKA_NONE));
         cr_assert(eq(i64, found->offset, offset < 10 ? offset : -1));
         cr_assert(eq(i64, found->timestamp, offset < 10 ? 1001 : -1));
         cr_assert(eq(i32, found->leader_epoch, offset < 10 ? 2 : -1));
     }
     kafka_rig_done(&g);
+}
+
+/* Public case C032: 5 records and 3 of an open transaction. No transaction can be open here yet;
+ * the handler knows what a reader of committed records may see all the same. */
+Test(list_offsets, c032_read_committed_ends_at_the_last_stable_offset)
+{
+    static const struct {
+        struct list_offsets_wish wish;
+        int64_t found; /* By time. */
+        int64_t offset;
+    } rows[] = {
+        {{2, 0, -1, -1}, -1, 8},
+        {{2, 1, -1, -1}, -1, 5},
+        {{2, 0, -2, -1}, -1, 9}, /* A debugging consumer sees all there is. */
+        {{2, 0, -1, 1000}, 6, 6},
+        {{2, 1, -1, 1000}, 6, -1},
+        {{2, 1, -1, 1000}, 5, -1},
+        {{2, 1, -1, 1000}, 4, 4},
+        {{7, 1, -1, -3}, 7, -1},
+    };
+    struct kafka_rig g;
+    kafka_rig_init(&g);
+    fake_cluster_add_topic(&g.cluster, "topic", 1);
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        send_list_offsets(&g, &rows[i].wish);
+        struct partition_op *op = fake_cluster_op(&g.cluster, 0);
+        op->out.find_time.offset = rows[i].found;
+        op->out.find_time.timestamp = 1001;
+        const struct partition_offsets offsets = {
+            .high_watermark = 8, .last_stable_offset = 5, .log_end_offset = 9, .leader_epoch = 1};
+        fake_cluster_end_op_at(&g.cluster, op, ERR_OK, &offsets);
+        const struct list_offsets_response_partition *found = listed(&g, rows[i].wish.version);
+        cr_assert(eq(int, found->error_code, KAFKA_NONE), "row=%zu", i);
+        cr_assert(eq(i64, found->offset, rows[i].offset), "row=%zu", i);
+    }
+    kafka_rig_done(&g);
+}
+
+/* Public case C034: v0 meant something else, and is not listed. */
+Test(list_offsets, c034_v0_is_not_listed)
+{
+    const struct api *api = api_find(LIST_OFFSETS_API.key);
+    cr_assert(eq(int, api->listed_min, 1));
+    cr_assert(eq(int, api->served_min, 1));
+    cr_assert(eq(int, api->max, 11));
 }
