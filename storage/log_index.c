@@ -432,8 +432,9 @@ static void on_rebuilt(struct log_walk *w, enum walk_reason reason)
     /* Whatever ended it: the points up to there are right, and beyond them a walk has further to
      * go. */
     struct log_segment *seg = t->seg;
+    const bool is_complete = reason == WALK_AT_END && w->scan.index >= next_index(seg);
     log_walk_done(w);
-    if (reason != WALK_AT_END && t->points.count > 0) {
+    if (!is_complete && t->points.count > 0) {
         t->points.all[t->points.count - 1].max_timestamp = SEGMENT_TIME_UNKNOWN;
     }
     seg->points = t->points;

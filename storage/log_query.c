@@ -200,6 +200,25 @@ static void stretch_ends(struct time_search *ts)
     search_go_on(ts);
 }
 
+/* The bytes are not the next entry. */
+static void meet_damage(struct time_search *ts)
+{
+    struct log_walk *w = &ts->walk;
+    if (ts->is_by_point && w->scan.index == ts->start_index) {
+        doubt(ts);
+    } else {
+        log_report_corruption(w);
+        search_end(ts, ERR_CORRUPT);
+    }
+}
+
+/* Zeros where more entries must be end the walk of a segment, too. */
+static bool is_at_stretch_end(const struct time_search *ts)
+{
+    const struct log_walk *w = &ts->walk;
+    return w->scan.index >= ts->stretch.end_index || w->scan.index > w->log->last_index;
+}
+
 static void on_end(struct log_walk *w, enum walk_reason reason)
 {
     struct time_search *ts = search_of(w);
@@ -209,16 +228,18 @@ static void on_end(struct log_walk *w, enum walk_reason reason)
     }
     switch (reason) {
     case WALK_STOPPED:
-    case WALK_AT_END:
         stretch_ends(ts);
         break;
-    case WALK_BAD:
-        if (ts->is_by_point && w->scan.index == ts->start_index) {
-            doubt(ts);
+    case WALK_AT_END:
+        if (is_at_stretch_end(ts)) {
+            stretch_ends(ts);
         } else {
-            log_report_corruption(w);
-            search_end(ts, ERR_CORRUPT);
+            w->result.fault = ENTRY_FAULT_ZERO;
+            meet_damage(ts);
         }
+        break;
+    case WALK_BAD:
+        meet_damage(ts);
         break;
     case WALK_DAMAGE:
         ts->is_whole = false;

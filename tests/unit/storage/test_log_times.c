@@ -402,6 +402,35 @@ Test(log_times, an_entry_later_than_its_stretch_exposes_the_index)
     rig_end(rig);
 }
 
+/* A block that lost its write reads as zeros, which also stand behind the last entry of a segment:
+ * a search that meets them in the middle must not take them for that and answer with what follows.
+ */
+Test(log_times, a_hole_of_zeros_is_no_end)
+{
+    for (uint64_t block = 1; block < 7; block++) {
+        struct log_rig *rig = rig_new(200 + block, false);
+        for (int i = 0; i < 60; i++) { /* A block each. */
+            cr_assert(eq(int, log_rig_append(rig, 1, 500, 1000 + i), ERR_OK));
+            log_rig_flush(rig);
+        }
+        log_rig_settle(rig);
+        char path[256];
+        static const uint8_t zeros[4096];
+        log_rig_path(1, ".log", path);
+        enum err e = disk_sim_damage(rig->disk, path, block * 4096, zeros, sizeof(zeros));
+        cr_assert(eq(int, e, ERR_OK));
+        struct answer found;
+        const int64_t lost = 1000 + (int64_t)block - 1;
+        e = ask(rig, lost, log_flushed_offset(rig->log), &found);
+        cr_assert(eq(int, e, ERR_CORRUPT), "block=%ju found=%jd", (uintmax_t)block, found.offset);
+        e = ask(rig, LOG_TIME_LARGEST, lost - 1000 + 1, &found);
+        cr_assert(eq(int, e, ERR_CORRUPT));
+        expect(rig, 1030, log_flushed_offset(rig->log));
+        expect(rig, LOG_TIME_LARGEST, log_flushed_offset(rig->log));
+        rig_end(rig);
+    }
+}
+
 /* ---- what it costs ---- */
 
 /* A segment is not walked for a time, wherever that stands in it; the largest timestamp costs
