@@ -105,7 +105,8 @@ static void seek_leftovers(struct sim_swarm *w)
     w->delete_weight = 20;
     w->crash_soon_percent = 80;
     w->mangle_percent = 80;
-    w->crashes_max *= 4; /* Such lives are short. */
+    w->steps_per_life /= 2; /* Such lives are short, and there are many of them. */
+    w->crashes_max *= 4;
 }
 
 /* Misdirected writes in lives that get quiet, which only misdirected transfers may disturb. */

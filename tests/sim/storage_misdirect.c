@@ -1,8 +1,8 @@
 /* Transfers that meet another place than they were meant for.
  *
- * A misdirected write takes away what it should have written and destroys what it hits. It comes
- * once in a run, in a life that gets quiet: then D covers everything flushed, and all of it has to
- * be there afterwards, or to be reported as damaged, and never to be cut. Misdirected reads pass by
+ * A misdirected write takes away what it should have written and destroys what it hits. They come
+ * in lives that get quiet: then D covers everything flushed, and all of it has to be there
+ * afterwards, or to be reported as damaged, and never to be cut. Misdirected reads pass by
  * themselves: they come at any time once everything is open, and must never be served.
  *
  * Not in these runs: a full disk and failing operations, which end a life before it gets quiet.
@@ -21,6 +21,7 @@ enum {
     WRITES_BEFORE_MAX = 300, /* Of segments, in that life, before one is misdirected. */
     FILES_MAX = 256,
     TRIES_MAX = 8,
+    WRITES_MAX = 4, /* Misdirected in one run. */
     NEAR_BLOCKS = 4,
 };
 
@@ -142,7 +143,7 @@ static void misdirect(struct storage_run *run, const struct io_op *op, struct di
         sim_mark(sim, "sim_misdirected_read");
         return;
     }
-    m->is_done = true;
+    m->count++;
     m->is_now = true;
     bool is_same = strcmp(m->from, m->to) == 0;
     sim_mark(sim, is_same ? "sim_misdirected_write_same_file" : "sim_misdirected_write");
@@ -174,7 +175,7 @@ on_transfer(struct machine *machine, const struct io_op *op, struct disk_sim_op 
         m->writes_left--;
     } else if (m->writes_left == 1 && run->opening_count == 0) {
         misdirect(run, op, disk_op);
-        m->writes_left = m->is_done ? 0 : 1; /* Else the next one. */
+        m->writes_left = m->is_now ? 0 : 1; /* Else the next one. */
     }
 }
 
@@ -185,7 +186,7 @@ void misdirect_begin_life(struct storage_run *run)
     m->is_now = false;
     m->writes_left = 0;
     run->life.machine.on_transfer = on_transfer;
-    if (!m->is_done && run->life.end == LIFE_GETS_QUIET &&
+    if (m->count < WRITES_MAX && run->life.end == LIFE_GETS_QUIET &&
         sim_chance(sim, sim->swarm.misdirect_percent)) {
         m->writes_left = (uint32_t)sim_log_between(sim, 1, WRITES_BEFORE_MAX);
     }

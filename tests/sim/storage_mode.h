@@ -82,10 +82,10 @@ enum {
     MISDIRECTED_PATH_SIZE = 256,
 };
 
-/* The misdirected write of a run; storage_misdirect.c. */
+/* The misdirected writes of a run, one in a life at most; storage_misdirect.c. */
 struct misdirected {
     uint32_t writes_left; /* Until it comes, in this life; 0 = it does not. */
-    bool is_done;
+    uint32_t count;
     bool is_now; /* In this life: whatever reads the disk may meet it. */
     bool is_store_hit;
     char from[MISDIRECTED_PATH_SIZE];
