@@ -461,7 +461,9 @@ static void change_committed(struct controller_driver *d, struct change *change)
  * itself, go on. */
 static enum err check_space(struct controller_driver *d, struct controller_request *r)
 {
-    if (r->in.create_topic.is_validate_only || space_may_take(&d->c->space, SPACE_DATA, 1)) {
+    struct space *sp = &d->c->space;
+    const bool has_some = space_may_take(sp, SPACE_DATA, 1) && !space_is_short(sp);
+    if (r->in.create_topic.is_validate_only || has_some) {
         return ERR_OK;
     }
     (void)snprintf(r->message,

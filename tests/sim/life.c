@@ -82,6 +82,7 @@ static void begin(struct life *l, enum life_end end)
     for (uint16_t i = 0; end == LIFE_IS_LAST && i < l->machine.shards_count; i++) {
         l->machine.ios[i].options.sync_fail_one_in = 0;
         l->machine.ios[i].options.write_fail_one_in = 0;
+        l->machine.ios[i].options.read_fail_one_in = 0;
     }
     l->ops->begin(l);
 }

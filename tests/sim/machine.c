@@ -70,6 +70,7 @@ static void start_shard(struct machine *m, uint16_t id)
                     .slow_one_in = w->slow_one_in,
                     .slow_us = 200 * 1000,
                     .short_one_in = w->short_one_in,
+                    .read_fail_one_in = w->read_fail_one_in,
                     .write_fail_one_in = w->write_fail_one_in,
                     .sync_fail_one_in = w->sync_fail_one_in,
                     .on_wait = on_wait,

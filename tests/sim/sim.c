@@ -90,6 +90,7 @@ static void draw_faults(struct sim *sim)
     w->slow_one_in = (uint32_t)PICK(sim, 0, 0, 100);
     w->sync_fail_one_in = sim_chance(sim, 10) ? 300 : 0;
     w->write_fail_one_in = sim_chance(sim, 5) ? 1000 : 0;
+    w->read_fail_one_in = sim_chance(sim, 10) ? 100 : 0;
     w->sync_us_max = (uint32_t)PICK(sim, 100, 1000, 1000, 5000);
     w->transfer_us_max = (uint32_t)PICK(sim, 50, 200, 1000);
     w->index_rot_percent = sim_chance(sim, 50) ? 40 : 0;
@@ -116,6 +117,7 @@ static void seek_wrong_places(struct sim_swarm *w)
     w->quiet_percent = 40;
     w->sync_fail_one_in = 0;
     w->write_fail_one_in = 0;
+    w->read_fail_one_in = 0;
     w->capacity_size = 0;
 }
 
@@ -211,6 +213,7 @@ static const struct {
     FIELD(capacity_size),
     FIELD(sync_fail_one_in),
     FIELD(write_fail_one_in),
+    FIELD(read_fail_one_in),
     FIELD(short_one_in),
     FIELD(slow_one_in),
     FIELD(sync_us_max),

@@ -68,6 +68,7 @@ struct sim_swarm {
     uint64_t capacity_size;      /* Of the disk at times; 0 = never full. */
     uint32_t sync_fail_one_in;   /* 0 = never, as those below. */
     uint32_t write_fail_one_in;
+    uint32_t read_fail_one_in;
     uint32_t short_one_in;
     uint32_t slow_one_in;
     uint32_t sync_us_max;

@@ -283,8 +283,8 @@ static void begin(struct life *l)
         run->acts_left = UINT64_MAX;
         life_crash_within(l, w->steps_per_life);
     }
-    run->is_fault_allowed =
-        l->end != LIFE_IS_LAST && (w->sync_fail_one_in | w->write_fail_one_in) != 0;
+    run->is_fault_allowed = l->end != LIFE_IS_LAST &&
+                            (w->sync_fail_one_in | w->write_fail_one_in | w->read_fail_one_in) != 0;
     machine_add_source(&l->machine, &run->driver);
     misdirect_begin_life(run);
 }
