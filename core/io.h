@@ -38,8 +38,8 @@ enum io_kind {
     IO_FSYNC,     /* fd: data and all metadata of this file, its size and extents included */
     IO_FDATASYNC, /* fd: like fsync here; also flushes the device's cache (shared flush) */
     IO_ALLOCATE,  /* fd, size, pos: the file grows to pos + size if it is smaller and gets room,
-                     which  reads as zeros; ERR_UNSUPPORTED where the file system cannot. Not "written
-                     before": a write of zeros must follow, and is the cheaper for it */
+                     which  reads as zeros; ERR_UNSUPPORTED where the file system cannot. Not
+                     "written  before": a write of zeros must follow, and is the cheaper for it */
     IO_OPEN,      /* path, open_flags -> fd */
     IO_CLOSE,     /* fd */
     IO_RENAME,    /* path -> new_path, replaces */
