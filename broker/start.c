@@ -411,6 +411,7 @@ static enum err open_signals(struct start *st, char why[WHY_SIZE])
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGTERM);
     (void)sigaddset(&set, SIGINT);
+    (void)sigaddset(&set, SIGHUP); /* The terminal is gone; nohup has it ignored. */
     (void)sigprocmask(SIG_BLOCK, &set, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
     st->signal_fd = signalfd(-1, &set, SFD_CLOEXEC);
@@ -522,6 +523,7 @@ static void free_all(struct start *st)
     if (st->signal_fd != -1) {
         (void)close(st->signal_fd);
     }
+    logger_done(&st->log);
     config_free(st->config);
     options_free(st->options);
 }
@@ -530,13 +532,13 @@ static void free_all(struct start *st)
 static enum err serve(struct start *st, char why[WHY_SIZE])
 {
     logger_init_stderr(&st->log, (enum log_level)config_number(st->config, OPTION_LOG_LEVEL));
+    enum err e = open_signals(st, why); /* Before the first line to a log that may be closed. */
     raise_files_limit(st);
-    enum err e = divide_files(st, why);
     if (e == ERR_OK) {
-        e = check_memory(st, why);
+        e = divide_files(st, why);
     }
     if (e == ERR_OK) {
-        e = open_signals(st, why);
+        e = check_memory(st, why);
     }
     if (e == ERR_OK) {
         e = make_broker(st, why);

@@ -1,8 +1,13 @@
 #include "core/logger.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -12,25 +17,6 @@
 enum {
     LOG_LINE_SIZE_MAX = 2048,
 };
-
-/* One write per line: pipes take up to 4 KiB in one piece, so lines of several shards never mix. */
-static void write_stderr(struct logger *l, enum log_level level, const char *line, size_t size)
-{
-    (void)l;
-    (void)level;
-    char out[LOG_LINE_SIZE_MAX + 1];
-    assert(size < sizeof(out));
-    memcpy(out, line, size);
-    out[size] = '\n';
-    /* Nobody is left to be told that the log is broken. */
-    ssize_t written = write(STDERR_FILENO, out, size + 1);
-    (void)written;
-}
-
-void logger_init_stderr(struct logger *l, enum log_level level)
-{
-    *l = (struct logger){.level = level, .sink = write_stderr};
-}
 
 static int64_t now_wall_ms(struct logger *l)
 {
@@ -73,6 +59,79 @@ static size_t put_head(char *line, size_t size, int64_t wall_ms, enum log_level 
     }
     int n = snprintf(line, size, "%s.%03dZ %s ", date, millis, level_name(level));
     return n < 0 ? 0 : (size_t)n;
+}
+
+static bool is_ready(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLOUT};
+    return poll(&p, 1, 0) != 0; /* An error shows at the write. */
+}
+
+/* One write per line: pipes take up to 4 KiB in one piece, so lines of several shards never mix.
+ * False: it would have had to wait. Any other trouble there is nobody left to tell about. */
+static bool write_now(const struct logger *l, const char *line, size_t size)
+{
+    char out[LOG_LINE_SIZE_MAX + 1];
+    assert(size < sizeof(out));
+    memcpy(out, line, size);
+    out[size] = '\n';
+    if (l->may_block && !is_ready(l->fd)) {
+        return false;
+    }
+    const ssize_t written = l->is_socket ? send(l->fd, out, size + 1, MSG_DONTWAIT | MSG_NOSIGNAL)
+                                         : write(l->fd, out, size + 1);
+    return written >= 0 || errno != EAGAIN;
+}
+
+static void tell_dropped(struct logger *l)
+{
+    const uint64_t count = atomic_exchange_explicit(&l->dropped_count, 0, memory_order_relaxed);
+    if (count == 0) {
+        return;
+    }
+    char line[LOG_LINE_SIZE_MAX];
+    size_t size = put_head(line, sizeof(line), now_wall_ms(l), LOG_WARN);
+    size += (size_t)snprintf(line + size,
+                             sizeof(line) - size,
+                             "log_lines_dropped: count=%llu hint=\"nobody read stderr\"",
+                             (unsigned long long)count);
+    if (!write_now(l, line, size)) {
+        atomic_fetch_add_explicit(&l->dropped_count, count, memory_order_relaxed);
+    }
+}
+
+static void write_stderr(struct logger *l, enum log_level level, const char *line, size_t size)
+{
+    (void)level;
+    tell_dropped(l);
+    if (!write_now(l, line, size)) {
+        atomic_fetch_add_explicit(&l->dropped_count, 1, memory_order_relaxed);
+    }
+}
+
+void logger_init_stderr(struct logger *l, enum log_level level)
+{
+    *l = (struct logger){.level = level, .sink = write_stderr, .fd = STDERR_FILENO};
+    struct stat st;
+    const bool is_known = fstat(STDERR_FILENO, &st) == 0;
+    l->is_socket = is_known && S_ISSOCK(st.st_mode);
+    l->may_block = !l->is_socket;
+    if (is_known && S_ISFIFO(st.st_mode)) {
+        /* O_NONBLOCK on stderr itself would be there for all that share it, also behind our back.
+         * Where the pipe is not ours to open, asking it first has to do. */
+        int fd = open("/proc/self/fd/2", O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+        if (fd != -1) {
+            l->fd = fd;
+            l->may_block = false;
+        }
+    }
+}
+
+void logger_done(struct logger *l)
+{
+    if (l->fd > STDERR_FILENO) {
+        (void)close(l->fd);
+    }
 }
 
 /* Values may come from clients: a line break in one must not forge a second line. */

@@ -9,6 +9,8 @@
 #pragma once
 
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,10 +29,19 @@ struct logger {
     log_sink_fn *sink;    /* line has no newline at its end. */
     void *context;
     int64_t (*wall_ms)(struct logger *l);
+
+    /* Of the sink to stderr. */
+    int fd;
+    bool is_socket;
+    bool may_block;                     /* fd is stderr itself, shared with who knows whom. */
+    atomic_uint_fast64_t dropped_count; /* Lines since the last that was taken. By any shard. */
 };
 
-/* To stderr, one write per line. */
+/* To stderr, one write per line. A shard never waits for who reads it: what a full pipe does not
+ * take is dropped, and counted in a line of its own as soon as there is room. */
 void logger_init_stderr(struct logger *l, enum log_level level);
+/* Gives back what that took; no line may follow. */
+void logger_done(struct logger *l);
 
 [[gnu::format(printf, 4, 5)]] void
 log_event(struct logger *l, enum log_level level, const char *event, const char *format, ...);

@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """Everything is bounded: what happens at the limits, and that it passes again."""
 import random
+import os
 import resource
+import signal
 import socket
+import subprocess
 import threading
 import time
 
 from support import wire
 from support.check import equal, expect, run_all
 from support.definitions import ask, receive, send
-from support.node import Node, fresh_dir
+from support.node import READY, Node, binary, fresh_dir
 from support.wire import Connection, batch
 
 NONE = 0
@@ -145,6 +148,32 @@ def test_bytes_of_chance_end_no_process():
         with Connection(node.kafka) as c:
             expect(ask(c, "api_versions", 0, {})["api_keys"], "served")
         equal(node.stop()[0], 0, "exit code")
+
+
+def test_a_log_that_nobody_reads_stops_nothing():
+    """Stderr is a pipe whose reader sleeps, or has gone: the broker serves and stops as ever."""
+    for is_gone in (False, True):
+        reader, writer = os.pipe()
+        if is_gone:
+            os.close(reader)
+        command = [binary(), "start", "--data-dir", str(fresh_dir("limits_log") / "data"), "--kafka", "127.0.0.1:0",
+                   "--admin", "127.0.0.1:0", "--cores", "0", "--set", "coreflume.log.level=debug"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=writer, text=True)
+        try:
+            os.close(writer)
+            address = READY.match(process.stdout.readline().rstrip("\n")).group(1)
+            for _ in range(2000):
+                Connection(address).socket.close()  # Two lines each.
+            with Connection(address) as c:
+                equal(c.create_topic("t"), NONE, "create")
+                equal(c.produce("t", 0, batch([b"x"]))[:2], (NONE, 0), "produce")
+            process.send_signal(signal.SIGHUP)
+            equal(process.wait(timeout=10), 0, "exit code")
+        finally:
+            process.kill()
+            process.wait()
+            if not is_gone:
+                os.close(reader)
 
 
 def test_many_topics_and_a_long_answer():

@@ -1,8 +1,11 @@
 /* Log lines: form, levels, cutting, and values that try to forge lines. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "core/logger.h"
 
@@ -79,5 +82,39 @@ Test(logger, long_lines_are_cut_and_marked)
         if (size > 2048) {
             cr_assert(eq(str, m.line + m.size - 3, "..."));
         }
+    }
+}
+
+/* A reader of the log that sleeps must not put the shards to sleep: lines are dropped meanwhile,
+ * and counted. Stderr itself stays as others that share it expect it. */
+Test(logger, nobody_waits_for_a_reader_of_stderr, .timeout = 30)
+{
+    for (int is_socket = 0; is_socket <= 1; is_socket++) {
+        int ends[2];
+        cr_assert(
+            eq(int, is_socket == 1 ? socketpair(AF_UNIX, SOCK_STREAM, 0, ends) : pipe(ends), 0));
+        cr_assert(eq(int, dup2(ends[1], STDERR_FILENO), STDERR_FILENO));
+        struct logger l;
+        logger_init_stderr(&l, LOG_INFO);
+        for (int i = 0; i < 20000; i++) {
+            log_info(&l, "line", "number=%d", i);
+        }
+        cr_assert(eq(int, fcntl(STDERR_FILENO, F_GETFL) & O_NONBLOCK, 0));
+        static char text[1 << 21];
+        size_t size = 0;
+        ssize_t got;
+        (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+        while ((got = read(ends[0], text, sizeof(text))) > 0) {
+        }
+        log_info(&l, "last", "number=%d", 1);
+        while ((got = read(ends[0], text + size, sizeof(text) - 1 - size)) > 0) {
+            size += (size_t)got;
+        }
+        text[size] = '\0';
+        cr_assert(ne(ptr, strstr(text, "WARN log_lines_dropped: count=1"), NULL), "%s", text);
+        cr_assert(ne(ptr, strstr(text, "INFO last: number=1\n"), NULL), "%s", text);
+        logger_done(&l);
+        close(ends[0]);
+        close(ends[1]);
     }
 }
