@@ -22,7 +22,7 @@ struct log_shared_options {
     size_t cache_size_max;         /* Bytes of flushed tail pages kept for readers; 0 = none. */
     size_t index_size_max;         /* Bytes of sparse indexes of sealed segments kept in memory. */
     uint32_t files_max;            /* Open segment files that nobody uses. */
-    uint64_t files_idle_us;        /* One that nobody used for so long is closed. */
+    uint64_t files_idle_us;        /* One that nobody used for so long is closed; 0 = never. */
     uint64_t quiet_us;             /* How long a log is quiet before its D is persisted. */
     struct pace_limits background; /* Deletes, compaction, repacking. */
 };

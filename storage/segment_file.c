@@ -95,7 +95,8 @@ static void become_idle(struct log_segment *seg)
     while (ls->stats.files_open > idle_files_max(seg->log) && !list_is_empty(&ls->idle_files)) {
         start_close(segment_of(container_of(ls->idle_files.next, struct segment_file, idle_link)));
     }
-    if (!list_is_empty(&ls->idle_files) && !timer_is_armed(&ls->idle_timer)) {
+    bool may_rest = !list_is_empty(&ls->idle_files) && ls->options.files_idle_us > 0;
+    if (may_rest && !timer_is_armed(&ls->idle_timer)) {
         shard_timer_arm(ls->s, &ls->idle_timer, ls->options.files_idle_us);
     }
 }

@@ -170,6 +170,7 @@ void log_rig_init(struct log_rig *rig, uint64_t seed)
     rig->disk = sim_disk_new();
     rig->options = RIG_OPTIONS_TINY;
     rig->shared_options = LOG_SHARED_OPTIONS_DEFAULT;
+    rig->shared_options.files_idle_us = 0; /* Its timer would be what a rig at rest waits for. */
     rig->seed = seed;
     rig->term = 1;
 }

@@ -662,3 +662,25 @@ Test(log, the_nth_write_or_sync_may_fail)
         }
     }
 }
+
+/* Partitions that rest have no descriptor, and get one again when they are used. */
+Test(log, a_file_that_nobody_uses_is_closed)
+{
+    struct log_rig *rig = malloc(sizeof(*rig));
+    log_rig_init(rig, 70);
+    rig->shared_options.files_idle_us = 1000 * 1000;
+    rig->shared_options.cache_size_max = 0;
+    log_rig_start(rig);
+    cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+    append_ok(rig, 1, 100);
+    log_rig_flush(rig);
+    cr_assert(eq(u64, log_shared_stats(rig->shared)->files_open, 1));
+    log_rig_settle(rig);
+    cr_assert(ge(u64, rig->ss.s->now_us, 1000 * 1000));
+    cr_assert(eq(u64, log_shared_stats(rig->shared)->files_open, 0));
+    log_rig_expect_readable(rig, 4096);
+    append_ok(rig, 1, 100);
+    log_rig_flush(rig);
+    log_rig_expect_readable(rig, 4096);
+    rig_close(rig);
+}
