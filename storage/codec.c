@@ -23,6 +23,7 @@ enum {
     LZ4_BLOCK_SIZE_CODE_MAX = 7,
     LZ4_BLOCK_SIZE_MIN = 64 << 10,
     LZ4_LEVEL_FAST = 9,
+    ZSTD_STEP_SIZE_MIN = 8 << 10,
     LZ4_FLG_FIXED_MASK = 0xe1, /* Version, block independence, dictionary id. */
     LZ4_FLG_FIXED = 0x60,      /* Version 01, independent blocks, no dictionary. */
 };
@@ -538,16 +539,21 @@ static enum err zstd_write_open(struct codec_run *run)
     return ERR_OK;
 }
 
+/* Each step ends a block. Left to itself zstd gathers 128 KiB for one, which takes tens of
+ * milliseconds at high levels; the window goes on over blocks, so that smaller ones cost little. */
 static enum err zstd_write_step(struct codec_run *run)
 {
+    if (run->step_max < ZSTD_STEP_SIZE_MIN) {
+        run->step_max = ZSTD_STEP_SIZE_MIN;
+    }
     bool is_last;
     struct slice piece = take_in(run, &is_last);
     ZSTD_inBuffer source = {.src = piece.data, .size = piece.size};
     ZSTD_outBuffer room = {.dst = run->room, .size = run->room_size};
     size_t left = 1;
-    while (is_last ? left != 0 : source.pos < source.size) {
+    while (left != 0) {
         left = ZSTD_compressStream2(
-            run->state.zstd_writer, &room, &source, is_last ? ZSTD_e_end : ZSTD_e_continue);
+            run->state.zstd_writer, &room, &source, is_last ? ZSTD_e_end : ZSTD_e_flush);
         if (ZSTD_isError(left)) {
             return ERR_BUSY; /* The room suffices; what is left is its own memory. */
         }

@@ -50,9 +50,9 @@ struct codec_job {
 struct codec_run;
 /* Errors as above. */
 enum err codec_run_new(const struct codec_job *job, struct codec_run **ret_run);
-/* Goes on by about size_max plain bytes; zstd compresses by its block, 128 KiB, and a raw snappy
- * block is one piece. After an error, or when it is done, only codec_run_free may follow; after an
- * error w holds anything. */
+/* Goes on by about size_max plain bytes; zstd compresses no less than 8 KiB, lz4 by its block
+ * of 64 KiB, and a raw snappy block is one piece. After an error, or when it is done, only
+ * codec_run_free may follow; after an error w holds anything. */
 enum err codec_run_step(struct codec_run *run, size_t size_max, bool *ret_is_done);
 /* Accepts NULL. */
 void codec_run_free(struct codec_run *run);

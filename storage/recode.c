@@ -51,13 +51,13 @@ static uint64_t write_cost(enum batch_codec codec, int32_t level)
 {
     switch (codec) {
     case CODEC_GZIP:
-        return level >= 7 ? 100000 : level >= 1 && level <= 3 ? 15000 : 35000;
+        return level >= 7 ? 100000 : level >= 1 && level <= 3 ? 25000 : 70000;
     case CODEC_SNAPPY:
         return 3000;
     case CODEC_LZ4:
-        return level == CODEC_LEVEL_DEFAULT || level == 9 || level < 3 ? 3000 : 40000;
+        return level == CODEC_LEVEL_DEFAULT || level == 9 || level < 3 ? 3000 : 70000;
     case CODEC_ZSTD:
-        return level <= 4 ? 5000 : level <= 9 ? 25000 : level <= 15 ? 100000 : 400000;
+        return level <= 4 ? 7000 : level <= 9 ? 60000 : level <= 12 ? 150000 : 600000;
     case CODEC_NONE:
     case CODEC_COUNT:
         break;

@@ -273,7 +273,8 @@ Test(codec, steps_of_any_size_give_the_same)
             codec, true, CODEC_LEVEL_DEFAULT, slice_of(text, size), SIZE_MAX, &packed};
         size_t steps_count;
         run_in_steps(write, step_size, &steps_count);
-        cr_assert(codec == CODEC_SNAPPY || steps_count >= size / step_size, "codec=%d", codec);
+        const size_t piece_size = codec == CODEC_ZSTD && step_size < 8192 ? 8192 : step_size;
+        cr_assert(codec == CODEC_SNAPPY || steps_count >= size / piece_size, "codec=%d", codec);
         if (codec == CODEC_LZ4 || codec == CODEC_ZSTD) {
             cr_assert(lt(sz, packed.size, size * 9 / 10 + 100), "steps cost no compression");
         }
