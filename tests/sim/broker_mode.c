@@ -13,6 +13,7 @@
 enum {
     DRAIN_US_MAX = 300 * 1000 * 1000, /* Without faults everything has to come to an end by then. */
     CONNECT_RETRY_US = 2000,
+    DRAIN_PAUSE_US = 500, /* More would happen while somebody waits than there is to be drained. */
     CONTROLLER_SEGMENT_SIZE_MAX = 8 << 10, /* A crowd fills several. */
 };
 
@@ -22,6 +23,9 @@ void actor_rest(struct actor *a)
 {
     struct sim *sim = a->run->sim;
     uint64_t pause_us = sim_log_between(sim, 1, sim->swarm.pause_us_max);
+    if (a->run->is_draining) {
+        pause_us += DRAIN_PAUSE_US;
+    }
     a->next_us = sim->clock.now_us + pause_us;
 }
 
