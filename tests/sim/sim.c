@@ -106,7 +106,7 @@ static void seek_leftovers(struct sim_swarm *w)
     w->delete_weight = 20;
     w->crash_soon_percent = 80;
     w->mangle_percent = 80;
-    w->steps_per_life /= 2; /* Such lives are short, and there are many of them. */
+    w->steps_per_life /= 3; /* Such lives are short, and there are many of them. */
     w->crashes_max *= 4;
 }
 
@@ -127,7 +127,7 @@ void sim_draw_swarm(struct sim *sim)
     draw_faults(sim);
     w->shards_max = (uint16_t)sim_between(sim, 1, 3);
     w->crashes_max = (uint32_t)sim_between(sim, 3, 10);
-    w->steps_per_life = PICK(sim, 800, 2000, 2000, 4000);
+    w->steps_per_life = PICK(sim, 1500, 3000, 3000, 5000);
     w->clean_stop_percent = (uint32_t)PICK(sim, 0, 10, 30, 60);
     w->segment_size_max = PICK(sim, 32 << 10, 64 << 10, 64 << 10, 256 << 10);
     w->fill_step_min = (uint32_t)PICK(sim, 4 << 10, 8 << 10, 16 << 10);
