@@ -25,7 +25,7 @@
 #include "storage/store.h"
 
 enum {
-    CLUSTER_STATS_COUNT = 17,
+    CLUSTER_STATS_COUNT = 24,
     CLUSTER_WHY_SIZE = 512,
 };
 

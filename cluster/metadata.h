@@ -11,6 +11,7 @@
 
 #include "core/ids.h"
 #include "core/slice.h"
+#include "storage/compaction.h"
 
 struct metadata;
 
@@ -38,6 +39,7 @@ struct topic_settings {
     /* With is_ack_memory, how much may be answered and not yet flushed: flush.messages, flush.ms */
     int64_t unflushed_records_max;
     int64_t unflushed_ms_max;
+    struct compaction_config compaction; /* cleanup.policy and what belongs to it. */
 };
 
 enum {

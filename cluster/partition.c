@@ -408,6 +408,20 @@ static void run_without_log(struct task *task)
     }
 }
 
+/* There are no transactions yet, and no other replicas: what is committed is stable, and clean
+ * where it is clean here. */
+static void on_compacting(void *context, struct log_compaction_bounds *bounds)
+{
+    const struct partition *p = context;
+    bounds->stable_offset = p->high_watermark;
+}
+
+static bool is_last_of_producer(void *context, const struct batch_header *h)
+{
+    const struct partition *p = context;
+    return p->producers != NULL && producer_state_is_last(p->producers, h, p->high_watermark);
+}
+
 static const struct log_callbacks log_callbacks = {
     .on_flushed = on_flushed,
     .on_room = on_room,
@@ -415,6 +429,8 @@ static const struct log_callbacks log_callbacks = {
     .on_replay = on_replay,
     .on_checkpoint = on_checkpoint,
     .on_restore = on_restore,
+    .on_compacting = on_compacting,
+    .is_last_of_producer = is_last_of_producer,
     .on_opened = on_opened,
 };
 
@@ -479,7 +495,9 @@ struct partition *partition_open(const struct partition_open *how)
     };
     task_init(&p->task, "partition", run_without_log);
     p->open_error = log_open(&open, &p->log);
-    if (p->open_error != ERR_OK) {
+    if (p->open_error == ERR_OK) {
+        log_set_compaction(p->log, &p->settings.compaction);
+    } else {
         /* Nothing but memory can be missing here: the answers are the same as for a log that turns
          * out unreadable. */
         p->log = NULL;

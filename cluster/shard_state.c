@@ -86,6 +86,41 @@ static void add_stats(struct cluster *c)
     }
 }
 
+/* Of the logs: once they have what they share. */
+static void add_log_stats(struct cluster *c)
+{
+    const struct log_shared_stats *n = log_shared_stats(c->log_shared);
+    static const char *const helps[] = {
+        "Runs of compaction that went through.",
+        "Segments rewritten without the padding of tiny batches.",
+        "Compactions and repackings that ended with an error.",
+        "Bytes read by compaction and repacking.",
+        "Bytes written by compaction and repacking.",
+        "Records removed by compaction.",
+    };
+    uint32_t first = 0;
+    while (c->stats[first].name != NULL) {
+        first++;
+    }
+    uint32_t i = first;
+    add_stat(c, &i, STAT_COUNTER, "coreflume_compactions_total", &n->compactions);
+    add_stat(c, &i, STAT_COUNTER, "coreflume_repacks_total", &n->repacks);
+    add_stat(c, &i, STAT_COUNTER, "coreflume_compactions_failed_total", &n->compactions_failed);
+    add_stat(c, &i, STAT_COUNTER, "coreflume_compact_read_bytes_total", &n->compact_read_bytes);
+    add_stat(
+        c, &i, STAT_COUNTER, "coreflume_compact_written_bytes_total", &n->compact_written_bytes);
+    add_stat(c,
+             &i,
+             STAT_COUNTER,
+             "coreflume_compact_removed_records_total",
+             &n->compact_removed_records);
+    assert_cmp(i - first, ==, sizeof(helps) / sizeof(helps[0]));
+    for (uint32_t j = first; j < i; j++) {
+        c->stats[j].help = helps[j - first];
+        stats_add(&c->s->stats, &c->stats[j]);
+    }
+}
+
 static void remove_stats(struct cluster *c)
 {
     for (uint32_t i = 0; i < CLUSTER_STATS_COUNT; i++) {
@@ -137,6 +172,9 @@ static void on_store_opened(void *context, enum err e, struct store *st)
     if (e == ERR_OK) {
         c->store = st;
         e = log_shared_new(c->s, st, &c->settings->log_shared, &c->log_shared);
+    }
+    if (e == ERR_OK) {
+        add_log_stats(c);
     }
     c->log_env.store = c->store;
     c->log_env.shared = c->log_shared;
@@ -420,6 +458,9 @@ void cluster_quiesce(struct cluster *c)
     c->is_quiescing = true;
     c->partition_env.is_quiescing = true;
     shard_timer_arm(c->s, &c->drain_timer, CLUSTER_DRAIN_US);
+    if (c->log_shared != NULL) {
+        log_shared_stop_background(c->log_shared);
+    }
     partition_table_each(&c->partitions, NULL, refuse_backlog);
 }
 
@@ -486,6 +527,7 @@ static void try_close_store(struct timer *t)
         shard_timer_arm(c->s, t, FLUSHER_IDLE_CHECK_US);
         return;
     }
+    remove_stats(c); /* Some are in there. */
     log_shared_free(c->log_shared);
     c->log_shared = NULL;
     if (c->store == NULL) {

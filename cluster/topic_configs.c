@@ -33,13 +33,13 @@ enum {
  * clang-format would break the rows apart. */
 /* clang-format off */
 static const struct topic_config table[] = {
-    WORDS("cleanup.policy", LIST, PENDING, "delete", "compact,delete", "log.cleanup.policy"),
+    WORDS("cleanup.policy", LIST, HONOURED, "delete", "compact,delete", "log.cleanup.policy"),
     NUMBER("compression.gzip.level", INT, HONOURED, "-1", -1, 9, "compression.gzip.level"),
     NUMBER("compression.lz4.level", INT, HONOURED, "9", 1, 17, "compression.lz4.level"),
     WORDS("compression.type", STRING, HONOURED, "producer", CODECS, "compression.type"),
     NUMBER("compression.zstd.level", INT, HONOURED, "3", -131072, 22, "compression.zstd.level"),
     WORDS("coreflume.ack", STRING, HONOURED, "durable", "durable,memory", NULL),
-    NUMBER("delete.retention.ms", LONG, PENDING, "86400000", 0, INT64_MAX, "log.cleaner.delete.retention.ms"),
+    NUMBER("delete.retention.ms", LONG, HONOURED, "86400000", 0, INT64_MAX, "log.cleaner.delete.retention.ms"),
     NUMBER("file.delete.delay.ms", LONG, POINTLESS, "60000", 0, INT64_MAX, "log.segment.delete.delay.ms"),
     NUMBER("flush.messages", LONG, HONOURED, LONG_MAX_TEXT, 1, INT64_MAX, "log.flush.interval.messages"),
     NUMBER("flush.ms", LONG, HONOURED, LONG_MAX_TEXT, 0, INT64_MAX, "log.flush.interval.ms"),
@@ -48,13 +48,13 @@ static const struct topic_config table[] = {
     WORDS("leader.replication.throttled.replicas", LIST, PENDING, "", NULL, NULL),
     NUMBER("local.retention.bytes", LONG, PENDING, "-2", -2, INT64_MAX, "log.local.retention.bytes"),
     NUMBER("local.retention.ms", LONG, PENDING, "-2", -2, INT64_MAX, "log.local.retention.ms"),
-    NUMBER("max.compaction.lag.ms", LONG, PENDING, LONG_MAX_TEXT, 1, INT64_MAX, "log.cleaner.max.compaction.lag.ms"),
+    NUMBER("max.compaction.lag.ms", LONG, HONOURED, LONG_MAX_TEXT, 1, INT64_MAX, "log.cleaner.max.compaction.lag.ms"),
     NUMBER("max.message.bytes", INT, HONOURED, "1048588", 0, INT32_MAX, "message.max.bytes"),
     NUMBER("message.timestamp.after.max.ms", LONG, HONOURED, "3600000", 0, INT64_MAX, "log.message.timestamp.after.max.ms"),
     NUMBER("message.timestamp.before.max.ms", LONG, HONOURED, LONG_MAX_TEXT, 0, INT64_MAX, "log.message.timestamp.before.max.ms"),
     WORDS("message.timestamp.type", STRING, HONOURED, "CreateTime", "CreateTime,LogAppendTime", "log.message.timestamp.type"),
-    WORDS("min.cleanable.dirty.ratio", DOUBLE, PENDING, "0.5", NULL, "log.cleaner.min.cleanable.ratio"),
-    NUMBER("min.compaction.lag.ms", LONG, PENDING, "0", 0, INT64_MAX, "log.cleaner.min.compaction.lag.ms"),
+    WORDS("min.cleanable.dirty.ratio", DOUBLE, HONOURED, "0.5", NULL, "log.cleaner.min.cleanable.ratio"),
+    NUMBER("min.compaction.lag.ms", LONG, HONOURED, "0", 0, INT64_MAX, "log.cleaner.min.compaction.lag.ms"),
     NUMBER("min.insync.replicas", INT, HONOURED, "1", 1, INT32_MAX, "min.insync.replicas"),
     WORDS("preallocate", BOOLEAN, POINTLESS, "false", NULL, "log.preallocate"),
     WORDS("remote.log.copy.disable", BOOLEAN, PENDING, "false", NULL, NULL),
@@ -520,6 +520,23 @@ static void derive_codec(const struct topic_config_set *set, struct topic_settin
     }
 }
 
+static void derive_compaction(const struct topic_config_set *set, struct compaction_config *config)
+{
+    const char *name = "min.cleanable.dirty.ratio";
+    double ratio;
+    if (!parse_ratio(trim(slice_of_string(effective_text(set, name))), &ratio)) {
+        bool is_ratio = parse_ratio(slice_of_string(known(name)->default_value), &ratio);
+        assert(is_ratio);
+    }
+    *config = (struct compaction_config){
+        .is_compacted = list_contains(effective_text(set, "cleanup.policy"), "compact"),
+        .dirty_ratio_min = ratio,
+        .lag_ms_min = effective_integer(set, "min.compaction.lag.ms"),
+        .lag_ms_max = effective_integer(set, "max.compaction.lag.ms"),
+        .delete_retention_ms = effective_integer(set, "delete.retention.ms"),
+    };
+}
+
 void topic_settings_derive(const struct topic_config_set *set, struct topic_settings *ret_settings)
 {
     int64_t message_size_max = effective_integer(set, "max.message.bytes");
@@ -544,4 +561,5 @@ void topic_settings_derive(const struct topic_config_set *set, struct topic_sett
         .unflushed_ms_max = effective_integer(set, "flush.ms"),
     };
     derive_codec(set, ret_settings);
+    derive_compaction(set, &ret_settings->compaction);
 }

@@ -133,6 +133,7 @@ void log_segment_note(struct log_segment *seg, uint64_t pos, const struct entry_
         .offset = h->base_offset,
         .max_timestamp = h->max_timestamp,
     };
+    seg->entries_size += entry_size(h->payload_size);
     segment_points_note(&seg->points, &p, &seg->point_next_pos, seg->log->options.index_interval);
     if (h->max_timestamp > seg->max_timestamp) {
         seg->max_timestamp = h->max_timestamp;
@@ -189,6 +190,7 @@ enum err log_segment_put(struct log_segment *seg, uint64_t filled_to)
         .end_index = seg->end_index,
         .end_pos = seg->is_end_put ? seg->end_pos : 0,
         .max_timestamp = seg->is_end_put ? seg->max_timestamp : -1,
+        .entries_size = seg->is_end_put ? seg->entries_size : 0,
         .file_version = seg->file_version,
     };
     struct store_key key = log_store_key(seg->log, STORE_SEGMENT, seg->base.index);
@@ -289,6 +291,7 @@ static struct log *log_new(const struct log_open *how)
     list_init(&l->quiet_link);
     list_init(&l->shared_link);
     list_init(&l->checkpoint_link);
+    list_init(&l->compact_link);
     flush_client_init(&l->client, &LOG_FLUSH_CLIENT_OPS);
     task_init(&l->task, "log", on_task);
     timer_init(&l->retry, log_room_on_retry);
@@ -335,6 +338,7 @@ void log_free(struct log *l)
     list_remove(&l->task.link);
     list_remove(&l->quiet_link);
     list_remove(&l->shared_link);
+    list_remove(&l->compact_link);
     free(l->terms);
     free(l->damages);
     free(l->name);
@@ -528,6 +532,10 @@ void log_trim(struct log *l)
     }
     struct log_segment *seg = container_of(l->segments.next, struct log_segment, link);
     while (is_below_start(l, seg)) {
+        if (log_compact_needs(seg)) {
+            (void)log_compact_stop(l); /* And comes back here. */
+            return;
+        }
         struct log_segment *next = log_segment_after(seg);
         if (!log_checkpoint_covers(seg)) {
             log_checkpoint_ask(l); /* What its owner knows of it must not go with it. */

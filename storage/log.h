@@ -34,6 +34,8 @@ struct flusher;
 struct store;
 struct log;
 struct log_shared;
+struct batch_header;
+struct compaction_config;
 
 /* What all logs of one (data directory, shard) share. Must outlive them. */
 struct log_env {
@@ -63,6 +65,12 @@ struct log_options {
 };
 extern const struct log_options LOG_OPTIONS_DEFAULT;
 
+/* See compaction.h. */
+struct log_compaction_bounds {
+    int64_t stable_offset; /* Last stable offset: no transaction below is undecided. */
+    uint64_t clean_index;  /* The minimum over all replicas, learners too. */
+};
+
 struct log_callbacks {
     /* Every entry with an index <= index is durable. */
     void (*on_flushed)(void *context, uint64_t index);
@@ -78,6 +86,12 @@ struct log_callbacks {
      * on_checkpoint wrote then. Any error, and the state left as it was: all entries are replayed
      * instead. */
     enum err (*on_restore)(void *context, struct slice state, uint64_t index);
+    /* A compaction begins: bounds holds what the log knows, to be lowered to what holds for all
+     * replicas. NULL = leave it so. */
+    void (*on_compacting)(void *context, struct log_compaction_bounds *bounds);
+    /* h, about to lose all its records, is what the producer's next sequence is known by. NULL = no
+     * batch is. */
+    bool (*is_last_of_producer)(void *context, const struct batch_header *h);
     /* log_open ended. Not called with an error after any other callback but on_replay; the log is
      * then gone, as after log_close. */
     void (*on_opened)(void *context, enum err e);
@@ -175,6 +189,12 @@ void log_set_start(struct log *l, int64_t offset);
 uint64_t log_checkpoint_index(const struct log *l);
 /* A checkpoint is wanted soon, however little there is to gain. */
 void log_checkpoint_ask(struct log *l);
+
+/* Compaction as config says, and repacking of segments that are mostly padding, in the background
+ * from now on. Without it neither happens. May be called again, also while opening. */
+void log_set_compaction(struct log *l, const struct compaction_config *config);
+/* Below this index nothing superseded or aborted remains here (DESIGN 4.10). */
+uint64_t log_clean_index(const struct log *l);
 
 /* Bytes of batches in [offset, end_offset), at most max: exact while the tail cache holds them,
  * else an estimate by index points, never 0 if there is a batch. */

@@ -123,6 +123,7 @@ static struct log_segment *roll(struct log *l)
         l->stats.rolls++;
     }
     list_push_back(&l->segments, &seg->link);
+    log_compact_note(l);
     log_room_start_birth(l, seg);
     return seg;
 }

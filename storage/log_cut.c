@@ -254,6 +254,9 @@ static void apply(struct log_cut_exec *x)
     log_index_unseal(seg);
     seg->is_end_put = false;
     seg->end_pos = x->record.pos;
+    if (seg->entries_size > seg->end_pos) {
+        seg->entries_size = seg->end_pos;
+    }
     seg->tail_pos = j.resume_pos;
     log_room_promise(seg->log);
     segment_points_cut(&seg->points, x->record.index);
@@ -588,7 +591,8 @@ void log_cut_poke(struct log *l)
         return;
     }
     bool is_birth_over = log_birth_stop(l) || l->is_failed;
-    if (!log_is_quiet(l) || !is_birth_over) {
+    bool is_compact_over = log_compact_stop(l);
+    if (!log_is_quiet(l) || !is_birth_over || !is_compact_over) {
         return;
     }
     if (l->is_failed) {

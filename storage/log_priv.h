@@ -9,6 +9,7 @@
  *   log_recover.c, log_recover_scan.c opening
  *   log_recover_checkpoint.c          ... from a checkpoint; log_checkpoint.c   writing one
  *   log_cut.c        cuts            log_end.c      closing, deleting
+ *   log_compact.c    compaction, repacking; log_compact_priv.h names the rest of it
  *   log_retire.c     segments that leave the log: by the log start, or replaced
  *   log_index.c      index files
  *   segment_file.c   descriptors     segment_birth.c, segment_fill.c   new files, zeros ahead
@@ -29,6 +30,7 @@
 #include "core/io.h"
 #include "core/shard.h"
 #include "storage/checkpoint.h"
+#include "storage/compaction.h"
 #include "storage/flusher.h"
 #include "storage/log.h"
 #include "storage/log_shared.h"
@@ -101,6 +103,7 @@ struct log_segment {
     bool is_end_put;        /* The record has its end, too: no recovery from there reads it. */
     uint64_t tail_pos; /* Where the next byte goes; a block boundary unless a page is open there. */
     uint64_t end_pos;  /* End of the last entry. */
+    uint64_t entries_size; /* Of entries without padding, cut ones included. */
     int64_t max_timestamp; /* -1 = none. */
     /* Of its first batch; LOG_TIMESTAMP_UNKNOWN while there is none. Rolls go by it. */
     int64_t first_timestamp;
@@ -246,6 +249,14 @@ struct log {
     struct list quiet_link; /* In log_shared.quiet. */
     uint64_t quiet_deadline_us;
     struct list shared_link; /* In log_shared.logs. */
+
+    bool has_compact_config;
+    struct compaction_config compact_config;
+    struct list compact_link; /* In log_shared.compactables. */
+    int64_t clean_offset;     /* Below, every key is there once (compaction.h). */
+    uint64_t clean_index;
+    bool is_compact_hopeless; /* Until the next start. */
+    uint64_t compact_due_us;  /* Not before: there was trouble. */
     struct log_stats stats;
 };
 
@@ -334,6 +345,8 @@ enum log_retire_reason {
  * flushed. On error nothing changed (ERR_BUSY: no memory). */
 enum err log_retire(struct log_segment *seg, enum log_retire_reason reason);
 void log_retire_poke(struct log *l);
+/* Deletes the records of the cuts into seg from the store. */
+void log_segment_drop_cuts(const struct log_segment *seg);
 /* A close or delete: true when nothing is left to be done; else log_poke comes. */
 bool log_retire_hurry(struct log *l);
 
@@ -353,6 +366,19 @@ void log_checkpoint_abandon(struct log *l);
 bool log_checkpoint_covers(const struct log_segment *seg);
 /* malloc'd "<dir>/<index>.checkpoint". NULL without memory. */
 char *log_checkpoint_path(const struct log *l, uint64_t index);
+
+/* log_compact.c */
+
+void log_compact_init(struct log_shared *ls);
+void log_compact_done(struct log_shared *ls);
+/* No run begins any more, one that goes on ends early. */
+void log_compact_stop_all(struct log_shared *ls);
+/* l may have something to compact from now on: it sealed a segment, was opened. */
+void log_compact_note(struct log *l);
+/* A cut, close or delete: true when no run is at l any more; else log_poke comes. */
+bool log_compact_stop(struct log *l);
+/* A run is rewriting seg: it may not be retired now. */
+bool log_compact_needs(const struct log_segment *seg);
 
 /* log_recover.c, log_cut.c, log_end.c */
 
@@ -536,14 +562,20 @@ struct log_shared {
     struct list checkpoint_queue; /* struct log that waits to write a checkpoint. */
     uint32_t checkpoints_count;   /* Written, or waiting for their entries. */
     struct pace pace;             /* Of deletes, compaction, repacking. */
-    struct list births;           /* struct log_birth that waits for its turn. */
-    uint32_t births_count;        /* Have their turn: each has up to two descriptors. */
-    struct list index_tasks;      /* struct log_index_task that waits for its turn. */
-    uint32_t index_turns_count;   /* Have it. */
-    struct task index_turns;      /* Gives the next ones. */
-    struct list starved_files;    /* struct segment_file that got no descriptor, oldest first. */
-    struct timer starved_timer;   /* Tries them again. */
-    struct timer idle_timer;      /* Closes those that were idle for long. */
+    struct list compactables;     /* struct log with something sealed; see log_compact.c. */
+    struct log_compact_run *compact_run;
+    struct timer compact_timer;
+    struct task compact_task;
+    uint32_t compact_round_left; /* Logs to look at before the next rest. */
+    bool is_compact_stopped;
+    struct list births;         /* struct log_birth that waits for its turn. */
+    uint32_t births_count;      /* Have their turn: each has up to two descriptors. */
+    struct list index_tasks;    /* struct log_index_task that waits for its turn. */
+    uint32_t index_turns_count; /* Have it. */
+    struct task index_turns;    /* Gives the next ones. */
+    struct list starved_files;  /* struct segment_file that got no descriptor, oldest first. */
+    struct timer starved_timer; /* Tries them again. */
+    struct timer idle_timer;    /* Closes those that were idle for long. */
     struct buf *zeros;
     struct log_shared_stats stats;
 };

@@ -60,6 +60,7 @@ void recovery_finish(struct log_recovery *r, enum err e)
     if (e == ERR_OK) {
         log_shared_touch(l->env.shared, l);
         l->has_unindexed = true;
+        log_compact_note(l);
         log_index_seal(l);
         l->callbacks->on_opened(l->context, ERR_OK);
         return;
@@ -119,6 +120,7 @@ static void on_segment_record(void *context, uint64_t sub, struct slice value)
     seg->is_end_put = record.end_pos != 0;
     seg->end_pos = record.end_pos;
     seg->max_timestamp = record.max_timestamp;
+    seg->entries_size = record.entries_size;
     seg->is_usable = true;
     if (record.generation > l->generation) {
         l->generation = record.generation;
@@ -191,6 +193,22 @@ static enum err read_durable_record(struct log_recovery *r)
     l->persisted_commit = record.commit_index;
     r->commit_index = record.commit_index;
     return ERR_OK;
+}
+
+static enum err read_clean_record(struct log *l)
+{
+    const struct store_key key = log_store_key(l, STORE_CLEAN, 0);
+    struct slice value;
+    struct clean_record record;
+    if (!store_get(l->env.store, &key, &value)) {
+        return ERR_OK;
+    }
+    enum err e = clean_record_decode(value, &record);
+    if (e == ERR_OK) {
+        l->clean_index = record.clean_index;
+        l->clean_offset = record.clean_offset;
+    }
+    return e;
 }
 
 static bool is_superseded(const struct log_recovery *r, const struct cut_record *c)
@@ -310,7 +328,8 @@ static enum err read_records(struct log_recovery *r)
                   r->cuts_count);
         return ERR_CORRUPT;
     }
-    return place_cuts(r);
+    e = place_cuts(r);
+    return e == ERR_OK ? read_clean_record(l) : e;
 }
 
 /* ---- the directory ---- */

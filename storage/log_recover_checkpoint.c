@@ -205,6 +205,7 @@ static void take(struct log_recovery *r, const struct checkpoint *c)
     }
     r->seg->is_end_put = false;
     r->seg->end_pos = h->pos;
+    r->seg->entries_size = h->pos; /* As if there were no padding before. */
     take_points(r->seg, c);
     for (uint32_t i = 0; i < h->terms_count; i++) {
         struct log_term t;

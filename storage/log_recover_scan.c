@@ -159,6 +159,7 @@ void recovery_scan_segment(struct log_recovery *r)
     r->seg = seg;
     seg->is_end_put = false; /* What is read counts. */
     seg->end_pos = SEGMENT_HEADER_SIZE;
+    seg->entries_size = 0;
     seg->max_timestamp = -1;
     log_walk_seek_start(&r->walk, seg);
     r->walk.on_loaded = on_header_loaded;

@@ -247,7 +247,7 @@ static void collect_cut(void *context, uint64_t sub, struct slice value)
 }
 
 /* Records that stay, for want of memory or because there are more, are dropped by the next open. */
-static void delete_cuts(const struct log_segment *seg)
+void log_segment_drop_cuts(const struct log_segment *seg)
 {
     const struct log *l = seg->log;
     if (seg->jumps_count == 0) {
@@ -315,7 +315,7 @@ enum err log_retire(struct log_segment *seg, enum log_retire_reason reason)
         return e;
     }
     if (reason == LOG_RETIRE_REMOVED) {
-        delete_cuts(seg);
+        log_segment_drop_cuts(seg);
     }
     free_pages(seg);
     seg->is_retired = true;

@@ -12,6 +12,8 @@ const struct log_shared_options LOG_SHARED_OPTIONS_DEFAULT = {
     .files_idle_us = 30 * 1000 * 1000,
     .quiet_us = 10 * 1000,
     .background = {.ops_per_s = 20, .bytes_per_s = 64 << 20, .burst_ms = 250},
+    .compact_interval_us = 15 * 1000 * 1000,
+    .compact_keys_size_max = 16 << 20,
 };
 
 enum {
@@ -74,6 +76,7 @@ enum err log_shared_new(struct shard *s,
     pace_init(&ls->pace, s, &options->background);
     list_init(&ls->index_tasks);
     task_init(&ls->index_turns, "index turns", log_index_on_turns_task);
+    log_compact_init(ls);
     list_init(&ls->starved_files);
     timer_init(&ls->starved_timer, segment_file_on_starved_timer);
     timer_init(&ls->idle_timer, segment_file_on_idle_timer);
@@ -88,6 +91,7 @@ enum err log_shared_new(struct shard *s,
 
 void log_shared_stop_background(struct log_shared *ls)
 {
+    log_compact_stop_all(ls);
     pace_stop(&ls->pace);
 }
 
@@ -105,6 +109,7 @@ void log_shared_free(struct log_shared *ls)
     assert(list_is_empty(&ls->index_tasks));
     assert_cmp(ls->index_turns_count, ==, 0);
     assert(list_is_empty(&ls->starved_files));
+    log_compact_done(ls);
     pace_done(&ls->pace);
     timer_cancel(&ls->s->timers, &ls->quiet_timer);
     timer_cancel(&ls->s->timers, &ls->reclaim_timer);

@@ -25,6 +25,8 @@ struct log_shared_options {
     uint64_t files_idle_us;        /* One that nobody used for so long is closed; 0 = never. */
     uint64_t quiet_us;             /* How long a log is quiet before its D is persisted. */
     struct pace_limits background; /* Deletes, compaction, repacking. */
+    uint64_t compact_interval_us;  /* Between two looks at what could be compacted. */
+    size_t compact_keys_size_max;  /* Memory for keys of the one compaction that runs. */
 };
 extern const struct log_shared_options LOG_SHARED_OPTIONS_DEFAULT;
 
@@ -48,5 +50,11 @@ struct log_shared_stats {
     uint64_t index_used_size; /* Points of sealed segments in memory. */
     uint64_t files_open;
     uint64_t quiet_persisted; /* {D, commit} values put for quiet logs. */
+    uint64_t compactions;     /* Whole runs. */
+    uint64_t repacks;
+    uint64_t compactions_failed;
+    uint64_t compact_read_bytes;
+    uint64_t compact_written_bytes;
+    uint64_t compact_removed_records;
 };
 const struct log_shared_stats *log_shared_stats(const struct log_shared *ls);

@@ -339,6 +339,23 @@ enum err producer_state_restore(struct producer_state *ps, struct slice bytes, u
     return ERR_OK;
 }
 
+bool producer_state_is_last(const struct producer_state *ps,
+                            const struct batch_header *h,
+                            int64_t end_offset)
+{
+    const struct producer *p = has_sequence(h) ? find(ps, h->producer_id) : NULL;
+    if (p == NULL) {
+        return false; /* Forgotten: no sequence is asked of it. */
+    }
+    for (uint8_t i = p->batches_count; i > 0; i--) {
+        if (p->batches[i - 1].base_offset < end_offset) {
+            return p->batches[i - 1].base_offset == h->base_offset;
+        }
+    }
+    /* All that is remembered may still be cut, and the one before is forgotten. */
+    return true;
+}
+
 void producer_state_expire(struct producer_state *ps, int64_t now_ms, int64_t expiration_ms)
 {
     while (ps->count > 0) {

@@ -65,6 +65,12 @@ void producer_state_apply(struct producer_state *ps,
 void producer_state_encode(const struct producer_state *ps, struct wbuf *out);
 enum err producer_state_restore(struct producer_state *ps, struct slice bytes, uint64_t index);
 
+/* h, a batch of the log, is what the next sequence of its producer is known by, of what lies below
+ * end_offset: compaction must leave it. Also true where that cannot be told any more. */
+bool producer_state_is_last(const struct producer_state *ps,
+                            const struct batch_header *h,
+                            int64_t end_offset);
+
 /* Forgets ids without writes for longer than expiration_ms. */
 void producer_state_expire(struct producer_state *ps, int64_t now_ms, int64_t expiration_ms);
 

@@ -103,6 +103,17 @@ enum err durable_record_decode(struct slice value, struct durable_record *ret_re
     return decode(value, ret_record, sizeof(*ret_record));
 }
 
+struct slice clean_record_encode(struct clean_record *r)
+{
+    r->version = RECORD_VERSION;
+    return slice_of(r, sizeof(*r));
+}
+
+enum err clean_record_decode(struct slice value, struct clean_record *ret_record)
+{
+    return decode(value, ret_record, sizeof(*ret_record));
+}
+
 void segment_name_format(const struct segment_name *n,
                          const char *suffix,
                          char ret_name[SEGMENT_NAME_SIZE])

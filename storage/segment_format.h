@@ -68,8 +68,9 @@ struct segment_record {
     uint32_t reserved;     /* Zero. */
     uint64_t end_pos;      /* Closed, and below a checkpoint: end of the last entry. Else 0. */
     int64_t max_timestamp; /* Likewise; -1 = none. */
+    uint64_t entries_size; /* Likewise: bytes of entries without padding. */
 };
-static_assert(sizeof(struct segment_record) == 88, "on-disk size");
+static_assert(sizeof(struct segment_record) == 96, "on-disk size");
 
 /* STORE_CUT, sub = generation. */
 struct cut_record {
@@ -93,6 +94,15 @@ struct durable_record {
 };
 static_assert(sizeof(struct durable_record) == 24, "on-disk size");
 
+/* STORE_CLEAN, sub 0. */
+struct clean_record {
+    uint32_t version;
+    uint32_t reserved;    /* Zero. */
+    uint64_t clean_index; /* Below, nothing superseded or aborted remains. */
+    int64_t clean_offset; /* The same as an offset, which may be inside a batch. */
+};
+static_assert(sizeof(struct clean_record) == 24, "on-disk size");
+
 /* Each sets version. The decoders check size and version: ERR_CORRUPT, ERR_NEWER_FORMAT. */
 struct slice segment_record_encode(struct segment_record *r);
 enum err segment_record_decode(struct slice value, struct segment_record *ret_record);
@@ -100,6 +110,8 @@ struct slice cut_record_encode(struct cut_record *r);
 enum err cut_record_decode(struct slice value, struct cut_record *ret_record);
 struct slice durable_record_encode(struct durable_record *r);
 enum err durable_record_decode(struct slice value, struct durable_record *ret_record);
+struct slice clean_record_encode(struct clean_record *r);
+enum err clean_record_decode(struct slice value, struct clean_record *ret_record);
 
 /* What names the files of a segment: "<base index, 20 digits>[-<version>]<suffix>"; the version
  * stands there if it is not 0. */

@@ -43,6 +43,7 @@ enum store_kind {
     STORE_CUT = 4,     /* sub = generation after the cut: intent and, later, where readers jump. */
     STORE_REPLICA = 5, /* sub 0: replica id. */
     STORE_CHECKPOINT = 6, /* sub 0: the checkpoint, or what names its file. */
+    STORE_CLEAN = 7,      /* sub 0: how far the log is compacted. */
 };
 
 struct store_key {

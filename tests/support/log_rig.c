@@ -300,6 +300,8 @@ void log_rig_open_begin(struct log_rig *rig)
     rig->restored_index = 0;
     rig->is_opened = false;
     rig->failure = ERR_OK;
+    rig->callbacks = CALLBACKS;
+    rig->callbacks.is_last_of_producer = rig->is_last_of_producer;
     enum err e = log_open(
         &(struct log_open){
             .env = &rig->env,
@@ -307,12 +309,15 @@ void log_rig_open_begin(struct log_rig *rig)
             .name = "topic-0",
             .options = rig->options,
             .tier = rig->tier,
-            .callbacks = &CALLBACKS,
+            .callbacks = &rig->callbacks,
             .context = rig,
             .is_replay_strict = rig->is_replay_strict,
         },
         &rig->log);
     assert(e == ERR_OK);
+    if (rig->has_compaction) {
+        log_set_compaction(rig->log, &rig->compaction);
+    }
 }
 
 enum err log_rig_open(struct log_rig *rig)
@@ -432,6 +437,27 @@ static enum err append(struct log_rig *rig, const struct log_entry *entry)
     return ERR_OK;
 }
 
+enum err log_rig_append_bytes(struct log_rig *rig, struct slice batch)
+{
+    struct batch_header h;
+    enum err e = batch_header_decode(batch, &h);
+    assert(e == ERR_OK);
+    int64_t base_offset = log_next_offset(rig->log);
+    uint8_t head[BATCH_HEAD_SIZE];
+    memcpy(head, batch.data, sizeof(head));
+    batch_stamp(head, base_offset, (int32_t)rig->term);
+    const struct log_entry entry = {
+        .type = ENTRY_DATA,
+        .term = rig->term,
+        .base_offset = base_offset,
+        .next_offset = base_offset + h.last_offset_delta + 1,
+        .max_timestamp = h.max_timestamp,
+        .payload = slice_of(head, sizeof(head)),
+        .payload_rest = slice_of(batch.data + sizeof(head), batch.size - sizeof(head)),
+    };
+    return append(rig, &entry);
+}
+
 static void build(struct log_rig *rig, const struct rig_batch *batch, struct wbuf *w)
 {
     uint8_t *value = malloc(batch->value_size + 1);
@@ -459,24 +485,7 @@ enum err log_rig_append_batch(struct log_rig *rig, const struct rig_batch *batch
 {
     struct wbuf w;
     build(rig, batch, &w);
-    int64_t base_offset = log_next_offset(rig->log);
-    uint8_t head[BATCH_HEAD_SIZE];
-    memcpy(head, w.data, sizeof(head));
-    batch_stamp(head, base_offset, (int32_t)rig->term);
-    int64_t max_timestamp = -1;
-    for (uint32_t i = 0; i < batch->records_count; i++) {
-        max_timestamp = batch->timestamps[i] > max_timestamp ? batch->timestamps[i] : max_timestamp;
-    }
-    const struct log_entry entry = {
-        .type = ENTRY_DATA,
-        .term = rig->term,
-        .base_offset = base_offset,
-        .next_offset = base_offset + batch->records_count,
-        .max_timestamp = max_timestamp,
-        .payload = slice_of(head, sizeof(head)),
-        .payload_rest = slice_of(w.data + sizeof(head), w.size - sizeof(head)),
-    };
-    enum err e = append(rig, &entry);
+    enum err e = log_rig_append_bytes(rig, wbuf_slice(&w));
     wbuf_done(&w);
     return e;
 }

@@ -5,6 +5,7 @@
 
 #include "core/disk_sim.h"
 #include "storage/batch.h"
+#include "storage/compaction.h"
 #include "storage/flusher.h"
 #include "storage/log.h"
 #include "storage/log_shared.h"
@@ -38,7 +39,11 @@ struct log_rig {
     enum space_tier tier;
     bool is_replay_strict;
     size_t
-        state_size_max; /* The owner's state in checkpoints is padded to a random size up to it. */
+        state_size_max;  /* The owner's state in checkpoints is padded to a random size up to it. */
+    bool has_compaction; /* As compaction says. */
+    struct compaction_config compaction;
+    bool (*is_last_of_producer)(void *context, const struct batch_header *h);
+    struct log_callbacks callbacks;
     bool has_decoy;
     uint64_t seed;
 
@@ -101,6 +106,8 @@ struct rig_batch {
     enum batch_codec codec;
 };
 enum err log_rig_append_batch(struct log_rig *rig, const struct rig_batch *batch);
+/* A batch that is given. */
+enum err log_rig_append_bytes(struct log_rig *rig, struct slice batch);
 enum err log_rig_append_other(struct log_rig *rig, enum entry_type type, size_t size);
 /* Until everything appended is flushed, or the log failed. */
 void log_rig_flush(struct log_rig *rig);
