@@ -448,48 +448,86 @@ static struct timestamp_range range_of(const struct batch_rules *rules)
     };
 }
 
+void batch_walk_init(struct batch_walk *w,
+                     struct batch_header *h,
+                     struct slice records,
+                     const struct batch_rules *rules)
+{
+    *w = (struct batch_walk){
+        .h = h, .rules = rules, .records = records, .timestamp_max = TIMESTAMP_NONE};
+}
+
+/* One record, parsed already. */
+static enum err check_record(struct batch_walk *w,
+                             const struct record_parts *parts,
+                             const struct timestamp_range *range,
+                             struct batch_fault *f)
+{
+    const struct batch_rules *rules = w->rules;
+    const int32_t i = w->index;
+    if (parts->offset_delta != i) {
+        return fault(f, ERR_RECORD_INVALID, "offset deltas must count up from 0", i);
+    }
+    if (rules->is_compacted && slice_is_null(parts->key)) {
+        return fault(f, ERR_RECORD_INVALID, "a compacted topic takes no record without key", i);
+    }
+    const int64_t timestamp = add_wrapping(w->h->base_timestamp, parts->timestamp_delta);
+    if (!rules->is_log_append_time && timestamp != TIMESTAMP_NONE) {
+        if (timestamp < range->min || timestamp > range->max) {
+            return fault(f,
+                         ERR_TIMESTAMP_INVALID,
+                         "record timestamp outside message.timestamp.before/after.max.ms",
+                         i);
+        }
+    } else if ((w->h->attributes & BATCH_LOG_APPEND_TIME) != 0) {
+        return fault(f, ERR_TIMESTAMP_INVALID, "clients may not set LogAppendTime", i);
+    }
+    if (timestamp > w->timestamp_max) {
+        w->timestamp_max = timestamp;
+    }
+    return ERR_OK;
+}
+
+enum err batch_walk_step(struct batch_walk *w, size_t size_max, struct batch_fault *f)
+{
+    assert(!w->is_done);
+    const uint8_t *p = w->records.data + w->pos;
+    const uint8_t *end = w->records.data + w->records.size;
+    const size_t left = w->records.size - w->pos;
+    const uint8_t *pause = p + (size_max < left ? size_max : left);
+    const struct timestamp_range range = range_of(w->rules);
+    while (w->index < w->h->records_count) {
+        if (p >= pause && p < end) {
+            w->pos = (size_t)(p - w->records.data);
+            return ERR_OK;
+        }
+        struct record_parts parts;
+        p = parse_record(p, end, &parts);
+        if (p == NULL || !are_headers_valid(&parts)) {
+            return fault(f, ERR_RECORD_INVALID, "a record breaks the format", w->index);
+        }
+        enum err e = check_record(w, &parts, &range, f);
+        if (e != ERR_OK) {
+            return e;
+        }
+        w->index++;
+    }
+    if (p != end) {
+        return fault(f, ERR_RECORD_INVALID, "bytes follow the declared number of records", -1);
+    }
+    w->h->max_timestamp = w->timestamp_max;
+    w->is_done = true;
+    return ERR_OK;
+}
+
 enum err batch_check_records(struct batch_header *h,
                              struct slice records,
                              const struct batch_rules *rules,
                              struct batch_fault *f)
 {
-    const uint8_t *p = records.data;
-    const uint8_t *end = p + records.size;
-    const struct timestamp_range range = range_of(rules);
-    const bool claims_append_time = (h->attributes & BATCH_LOG_APPEND_TIME) != 0;
-    int64_t timestamp_max = TIMESTAMP_NONE;
-    for (int32_t i = 0; i < h->records_count; i++) {
-        struct record_parts parts;
-        p = parse_record(p, end, &parts);
-        if (p == NULL || !are_headers_valid(&parts)) {
-            return fault(f, ERR_RECORD_INVALID, "a record breaks the format", i);
-        }
-        if (parts.offset_delta != i) {
-            return fault(f, ERR_RECORD_INVALID, "offset deltas must count up from 0", i);
-        }
-        if (rules->is_compacted && slice_is_null(parts.key)) {
-            return fault(f, ERR_RECORD_INVALID, "a compacted topic takes no record without key", i);
-        }
-        int64_t timestamp = add_wrapping(h->base_timestamp, parts.timestamp_delta);
-        if (!rules->is_log_append_time && timestamp != TIMESTAMP_NONE) {
-            if (timestamp < range.min || timestamp > range.max) {
-                return fault(f,
-                             ERR_TIMESTAMP_INVALID,
-                             "record timestamp outside message.timestamp.before/after.max.ms",
-                             i);
-            }
-        } else if (claims_append_time) {
-            return fault(f, ERR_TIMESTAMP_INVALID, "clients may not set LogAppendTime", i);
-        }
-        if (timestamp > timestamp_max) {
-            timestamp_max = timestamp;
-        }
-    }
-    if (p != end) {
-        return fault(f, ERR_RECORD_INVALID, "bytes follow the declared number of records", -1);
-    }
-    h->max_timestamp = timestamp_max;
-    return ERR_OK;
+    struct batch_walk w;
+    batch_walk_init(&w, h, records, rules);
+    return batch_walk_step(&w, SIZE_MAX, f);
 }
 
 enum err batch_judge_decompression(enum err e, struct batch_fault *f)

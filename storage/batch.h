@@ -125,6 +125,22 @@ enum err batch_check_records(struct batch_header *h,
                              struct slice records,
                              const struct batch_rules *rules,
                              struct batch_fault *ret_fault);
+/* The same in steps: as many records as begin within about size_max bytes, above 0, each. */
+struct batch_walk {
+    struct batch_header *h; /* Must outlive the walk, as the two below. */
+    const struct batch_rules *rules;
+    struct slice records;
+    size_t pos;
+    int32_t index; /* Of the next record. */
+    int64_t timestamp_max;
+    bool is_done;
+};
+void batch_walk_init(struct batch_walk *w,
+                     struct batch_header *h,
+                     struct slice records,
+                     const struct batch_rules *rules);
+/* On an error, or once is_done, there is no further step. */
+enum err batch_walk_step(struct batch_walk *w, size_t size_max, struct batch_fault *ret_fault);
 /* What a decompression that failed with e means for the client. */
 enum err batch_judge_decompression(enum err e, struct batch_fault *ret_fault);
 /* Timestamp type and, with LogAppendTime, the max timestamp. */

@@ -29,7 +29,8 @@ struct recode {
     enum err result;
     struct batch_fault fault;
     struct codec_run *run; /* While one runs. */
-    struct slice plain;    /* The records in plain form; in the batch, or in plain_bytes. */
+    struct batch_walk walk;
+    struct slice plain; /* The records in plain form; in the batch, or in plain_bytes. */
     struct wbuf plain_bytes;
     struct wbuf packed;
 };
@@ -75,6 +76,13 @@ static bool is_recoded(const struct recode *r)
     return r->codec != batch_codec(&r->header);
 }
 
+static void start_check(struct recode *r, struct slice plain)
+{
+    r->plain = plain;
+    batch_walk_init(&r->walk, &r->header, plain, &r->rules);
+    r->state = RECODE_CHECK;
+}
+
 enum err recode_new(const struct recode_wish *wish, struct recode **ret_recode)
 {
     struct recode *r = calloc(1, sizeof(*r));
@@ -91,8 +99,7 @@ enum err recode_new(const struct recode_wish *wish, struct recode **ret_recode)
     /* Compressed bytes may be more than plain ones: the size is judged when they are all there. */
     wbuf_init(&r->packed, INT32_MAX);
     if (batch_codec(&r->header) == CODEC_NONE) {
-        r->plain = batch_records_part(r->batch);
-        r->state = RECODE_CHECK;
+        start_check(r, batch_records_part(r->batch));
     }
     *ret_recode = r;
     return ERR_OK;
@@ -185,21 +192,23 @@ static void step_decompress(struct recode *r, uint64_t *budget_ns)
     if (e != ERR_OK) {
         end(r, batch_judge_decompression(e, &r->fault));
     } else if (is_done) {
-        r->plain = wbuf_slice(&r->plain_bytes);
-        r->state = RECODE_CHECK;
+        start_check(r, wbuf_slice(&r->plain_bytes));
     }
 }
 
-/* At once: a walk over 1 MiB takes well under a millisecond, and uncompressed batches are walked
- * like that too. */
+/* What 1 MiB was made of may be 32 MiB of the smallest records: milliseconds of walking. */
 static void step_check(struct recode *r, uint64_t *budget_ns)
 {
-    const uint64_t cost = (r->plain.size >> 10) * CHECK_NS_PER_KIB;
+    uint64_t size = *budget_ns / CHECK_NS_PER_KIB << 10;
+    size = size > STEP_SIZE_MIN ? size : STEP_SIZE_MIN;
+    const size_t pos_before = r->walk.pos;
+    enum err e = batch_walk_step(&r->walk, (size_t)size, &r->fault);
+    const size_t pos = r->walk.is_done ? r->plain.size : r->walk.pos;
+    const uint64_t cost = ((pos - pos_before) >> 10) * CHECK_NS_PER_KIB;
     *budget_ns = cost < *budget_ns ? *budget_ns - cost : 0;
-    enum err e = batch_check_records(&r->header, r->plain, &r->rules, &r->fault);
-    if (e != ERR_OK || !is_recoded(r)) {
+    if (e != ERR_OK || (r->walk.is_done && !is_recoded(r))) {
         end(r, e);
-    } else {
+    } else if (r->walk.is_done) {
         r->state = RECODE_COMPRESS;
     }
 }

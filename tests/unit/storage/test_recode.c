@@ -178,6 +178,57 @@ Test(recode, work_is_cut_by_the_budget)
     wbuf_done(&batch);
 }
 
+/* Small records cost more to walk than their bytes to unpack: the walk is cut too, and says the
+ * same as one that is not. */
+Test(recode, the_walk_over_many_small_records_is_cut_too)
+{
+    enum {
+        COUNT = 200000,
+        WALK_NS = 50000,
+    };
+    struct batch_builder b;
+    struct wbuf batch;
+    batch_builder_init(&b, SIZE_MAX_TEST * 4);
+    wbuf_init(&batch, SIZE_MAX_TEST * 4);
+    for (int i = 0; i < COUNT; i++) {
+        const struct batch_record record = {.timestamp = 1000 + i % 7};
+        cr_assert(eq(int, batch_builder_add(&b, &record), ERR_OK));
+    }
+    cr_assert(eq(int, batch_builder_finish(&b, CODEC_NONE, &IDENTITY, &batch), ERR_OK));
+    batch_builder_done(&b);
+    struct batch_rules rules = RULES;
+    rules.size_max = SIZE_MAX_TEST * 4;
+    struct batch_header h;
+    struct batch_fault f;
+    cr_assert(eq(int, batch_check_head(wbuf_slice(&batch), &rules, &h, &f), ERR_OK));
+    struct batch_walk w;
+    batch_walk_init(&w, &h, batch_records_part(wbuf_slice(&batch)), &rules);
+    h.max_timestamp = 0;
+    int walked = 0;
+    while (!w.is_done) {
+        cr_assert(eq(int, batch_walk_step(&w, 4096, &f), ERR_OK));
+        walked++;
+    }
+    cr_assert(eq(i64, h.max_timestamp, 1006));
+    cr_assert(gt(int, walked, COUNT * 8 / 4096 - 10));
+
+    int steps;
+    struct recode *r = run(wbuf_slice(&batch), &rules, CODEC_NONE, WALK_NS, &steps);
+    cr_assert(gt(int, steps, 10), "steps=%d", steps);
+    cr_assert(eq(int, recode_result(r, &h, &f), ERR_OK));
+    recode_free(r);
+
+    /* The last record lies, and is found. */
+    batch.data[batch.size - 4] ^= 0x40;
+    batch_header_encode(&h, batch_records_part(wbuf_slice(&batch)), batch.data);
+    r = run(wbuf_slice(&batch), &rules, CODEC_NONE, WALK_NS, &steps);
+    cr_assert(gt(int, steps, 10));
+    cr_assert(eq(int, recode_result(r, &h, &f), ERR_RECORD_INVALID));
+    cr_assert(eq(i32, f.record_index, COUNT - 1));
+    recode_free(r);
+    wbuf_done(&batch);
+}
+
 static enum err result_of(struct wbuf *batch, const struct batch_rules *rules, const char *why)
 {
     int steps;
