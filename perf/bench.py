@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """First figures of one node, as ratios against floors measured in the same run.
 
-Usage: bench.py [NAME ...]     NAME: ack cpu throughput hop idle (default: all)
+Usage: bench.py [NAME ...]     NAME: ack cpu throughput hop idle restart (default: all)
 
 Writes perf/results/<date>-node.{json,md}. Each figure is the median of RUNS interleaved repetitions
 with its smallest and largest value; the commands stand beside it.
@@ -149,6 +149,17 @@ def bench_idle():
         rss = re.search(r"RssAnon:\s+(\d+)", pathlib.Path(f"/proc/{node.process.pid}/status").read_text())
         return {"percent_of_a_core": median(shares), "rss_anon_MiB": int(rss.group(1)) / 1024,
                 "command": "sleep 10, /proc/PID/stat"}
+
+
+def bench_restart():
+    """kill -9 with 10,000 partitions that hold acknowledged records, 1,000 of them with closed segments: time to
+    the ready line, at which all answer Fetch with their last record; what the idle node then holds."""
+    command = [sys.executable, str(ROOT / "perf" / "restart.py"), "--runs", str(RUNS)]
+    figures = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    for value in figures.values():
+        if isinstance(value, dict):
+            value["runs"] = RUNS
+    return figures | {"command": "perf/restart.py --partitions 10000 --rolled 1000"}
 
 
 BENCHES = {key[6:]: value for key, value in list(globals().items()) if key.startswith("bench_")}

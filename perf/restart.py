@@ -155,10 +155,10 @@ def measure(partitions, rolled, runs, data, options=()):
             ready.append((time.monotonic() - began) * 1000)
             cpu.append(cpu_ms(node.process.pid))
             idle = memory(node.process.pid)
+            descriptors = len(os.listdir(f"/proc/{node.process.pid}/fd"))
             answered = verify(node, topics)
             if answered != partitions:
                 raise SystemExit(f"restart: {answered} of {partitions} partitions answered")
-            descriptors = len(os.listdir(f"/proc/{node.process.pid}/fd"))
             after = memory(node.process.pid)
             node.kill()
     disk = int(subprocess.run(["du", "-sk", str(data)], capture_output=True, text=True, check=True).stdout.split()[0])
