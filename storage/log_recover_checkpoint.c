@@ -184,8 +184,9 @@ static void take_points(struct log_segment *seg, const struct checkpoint *c)
     for (uint32_t i = 0; i < c->header.points_count; i++) {
         struct segment_point p;
         memcpy(&p, c->points.data + i * sizeof(p), sizeof(p));
-        (void)segment_points_add(&seg->points, &p); /* Without memory it is sparser, and right. */
-        seg->point_next_pos = p.pos + seg->log->options.index_interval;
+        seg->point_next_pos = p.pos; /* Each is due, whatever the interval was. */
+        segment_points_note(
+            &seg->points, &p, &seg->point_next_pos, seg->log->options.index_interval);
     }
     seg->max_timestamp = c->header.max_timestamp;
     seg->first_timestamp = c->header.first_timestamp;
