@@ -4,7 +4,6 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "storage/segment_index.h"
 
@@ -208,7 +207,7 @@ Test(log_roll, not_by_time_on_a_full_disk)
     struct log_rig *rig = rig_open(5, &options);
     cr_assert(eq(u64, append_at(rig, 1000), 0));
     disk_sim_set_capacity(rig->disk, disk_sim_used_size(rig->disk));
-    for (int i = 0; i < 100 && strstr(rig->ss.log_text, "log_disk_full") == NULL; i++) {
+    for (int i = 0; i < 5; i++) { /* The next zeros are wanted, and cannot be had. */
         cr_assert(eq(int, log_rig_append(rig, 1, 2000, 1000), ERR_OK));
         for (int turn = 0; turn < 50; turn++) {
             (void)sim_shard_step(&rig->ss);
