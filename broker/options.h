@@ -12,6 +12,8 @@
 /* The names that other files ask for. */
 #define OPTION_ADMIN_LISTENER       "coreflume.admin.listener"
 #define OPTION_ADVERTISED_LISTENERS "advertised.listeners"
+#define OPTION_BACKGROUND_BYTES     "coreflume.background.bytes.per.second"
+#define OPTION_BACKGROUND_OPS       "coreflume.background.ops.per.second"
 #define OPTION_AUTO_CREATE          "auto.create.topics.enable"
 #define OPTION_CHECKPOINT           "coreflume.log.checkpoint.bytes"
 #define OPTION_CONN_FRAMES_MAX      "coreflume.connection.frames.max.bytes"
@@ -35,6 +37,7 @@
 #define OPTION_PROTOCOL_MAP         "listener.security.protocol.map"
 #define OPTION_RACK                 "broker.rack"
 #define OPTION_REPLICATION_DEFAULT  "default.replication.factor"
+#define OPTION_RETENTION_INTERVAL   "log.retention.check.interval.ms"
 #define OPTION_REQUEST_SIZE_MAX     "socket.request.max.bytes"
 #define OPTION_STALL                "coreflume.stall.us"
 #define OPTION_TOPIC_PARTITIONS_MAX "coreflume.topic.partitions.max"

@@ -43,7 +43,7 @@ static const struct row rows[] = {
      "the replication factor is larger than the number of brokers, or below 1"},
     {KAFKA_INVALID_CONFIG, ERR_CONFIG_INVALID, "a topic option is unknown or has a bad value"},
     {KAFKA_INVALID_REQUEST, ERR_INVALID, "the broker finds the request invalid"},
-    {KAFKA_POLICY_VIOLATION, ERR_INVALID, "the broker's policy forbids it"},
+    {KAFKA_POLICY_VIOLATION, ERR_POLICY, "the broker's policy forbids it"},
     {KAFKA_UNSUPPORTED_COMPRESSION_TYPE,
      ERR_CODEC_UNSUPPORTED,
      "the broker does not take this compression codec"},

@@ -36,13 +36,19 @@ enum {
 };
 
 enum partition_op_kind {
-    PARTITION_PRODUCE,   /* batch -> base_offset ... */
-    PARTITION_OFFSETS,   /* -> state of the partition only */
-    PARTITION_PEEK,      /* offset, size_max -> readable size, state */
-    PARTITION_WAIT,      /* high watermark -> done when it has moved past it, or cancelled */
-    PARTITION_READ,      /* offset, dst, dst_size -> bytes */
-    PARTITION_FIND_TIME, /* timestamp -> offset, timestamp, epoch */
-    PARTITION_TERM_END,  /* leader epoch -> its end offset (KIP-320) */
+    PARTITION_PRODUCE,        /* batch -> base_offset ... */
+    PARTITION_OFFSETS,        /* -> state of the partition only */
+    PARTITION_PEEK,           /* offset, size_max -> readable size, state */
+    PARTITION_WAIT,           /* high watermark -> done when it has moved past it, or cancelled */
+    PARTITION_READ,           /* offset, dst, dst_size -> bytes */
+    PARTITION_FIND_TIME,      /* timestamp -> offset, timestamp, epoch */
+    PARTITION_TERM_END,       /* leader epoch -> its end offset (KIP-320) */
+    PARTITION_DELETE_RECORDS, /* offset -> the log starts there, committed; offsets say where */
+};
+
+enum {
+    /* PARTITION_DELETE_RECORDS up to the high watermark. */
+    PARTITION_DELETE_TO_END = -1,
 };
 
 /* Where a partition stands. -1 where unknown. */
@@ -92,12 +98,16 @@ struct partition_op {
         struct {
             int32_t leader_epoch;
         } term_end;
+        struct {
+            int64_t offset; /* The first that stays. */
+        } delete_records;
     } in;
 
     /* Results, valid in on_done. */
     /* ERR_NOT_FOUND: no such partition here. ERR_FAILED: fail-stopped. ERR_CANCELLED: the broker
      * stops. PRODUCE also what batch_check_produced, producer_state_check and log_append say, but
-     * never ERR_BUSY; READ and PEEK also ERR_OUT_OF_RANGE. */
+     * never ERR_BUSY; READ and PEEK also ERR_OUT_OF_RANGE. DELETE_RECORDS ERR_OUT_OF_RANGE (not
+     * below the log start: that is nothing to do), ERR_POLICY, and what log_append says. */
     enum err result;
     struct partition_offsets offsets; /* Filled whenever the partition exists. */
     union {
@@ -130,6 +140,7 @@ struct partition_op {
     bool is_copied;      /* Home: on_copied ran. */
     bool is_checked;     /* Owner: the batch obeys the topic's rules. */
     int64_t need_offset; /* Owner: parked until the high watermark reaches this. */
+    uint64_t need_index; /* Owner: likewise, until the commit index reaches this. */
     uint64_t started_us; /* Owner: when it arrived, for the latency histogram. */
     void *server;        /* The owner's struct cluster, then its struct partition. */
     union {

@@ -15,6 +15,7 @@
 #include "cluster/partition.h"
 #include "cluster/partition_table.h"
 #include "cluster/recoder.h"
+#include "cluster/retention.h"
 #include "cluster/settings.h"
 #include "core/list.h"
 #include "core/shard.h"
@@ -25,7 +26,7 @@
 #include "storage/store.h"
 
 enum {
-    CLUSTER_STATS_COUNT = 24,
+    CLUSTER_STATS_COUNT = 25,
     CLUSTER_WHY_SIZE = 512,
 };
 
@@ -59,6 +60,8 @@ struct cluster {
     struct broadcast_leg *leg;    /* Opening the store, or closing everything. */
     uint32_t closing_count;
     struct timer close_timer;
+
+    struct retention *retention; /* While the store is open. */
 
     uint64_t partitions_count; /* For the metric. */
     struct stat stats[CLUSTER_STATS_COUNT];

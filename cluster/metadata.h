@@ -28,6 +28,10 @@ struct topic_settings {
     int64_t timestamp_before_ms_max; /* INT64_MAX = no limit */
     int64_t timestamp_after_ms_max;
     uint32_t replicas_min;         /* min.insync.replicas */
+    bool is_deleted;               /* cleanup.policy contains delete */
+    int64_t retention_ms;          /* retention.ms; negative = no limit, as of the next two */
+    int64_t retention_size_max;    /* retention.bytes */
+    int64_t topic_size_max;        /* coreflume.retention.topic.bytes */
     uint64_t segment_size_max;     /* segment.bytes */
     int64_t segment_age_ms_max;    /* segment.ms */
     int64_t segment_jitter_ms_max; /* segment.jitter.ms */

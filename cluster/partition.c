@@ -87,6 +87,11 @@ uint64_t partition_log_size(const struct partition *p)
     return p->log == NULL || p->state == PARTITION_OPENING ? 0 : log_size(p->log);
 }
 
+int64_t partition_topic_size_max(const struct partition *p)
+{
+    return p->settings.is_deleted ? p->settings.topic_size_max : -1;
+}
+
 struct list *partition_link(struct partition *p)
 {
     return &p->link;
@@ -194,6 +199,7 @@ static void advance_commit(struct partition *p)
     if (!move_commit(p)) {
         return;
     }
+    partition_start_committed(p);
     if (p->size_stat != NULL) {
         p->size_stat->value = log_size(p->log);
     }
@@ -211,7 +217,9 @@ static void free_partition(struct partition *p)
     assert(p->recoding == NULL);
     assert(list_is_empty(&p->parked));
     assert(list_is_empty(&p->waits));
+    assert(list_is_empty(&p->start_waits));
     assert_cmp(p->reads_count, ==, 0);
+    free(p->moves);
     retract_size(p);
     producer_state_free(p->producers);
     free(p->name);
@@ -238,7 +246,9 @@ static void on_log_deleted(void *context, enum err e)
 static void try_end(struct partition *p)
 {
     const bool is_wanted = p->state == PARTITION_CLOSING || p->state == PARTITION_DELETING;
-    if (!is_wanted || p->is_ending || p->reads_count > 0 || !list_is_empty(&p->parked)) {
+    const bool is_busy =
+        p->reads_count > 0 || !list_is_empty(&p->parked) || !list_is_empty(&p->start_waits);
+    if (!is_wanted || p->is_ending || is_busy) {
         return;
     }
     p->is_ending = true;
@@ -284,8 +294,9 @@ void partition_refuse_backlog(struct partition *p)
 void partition_give_up_flushes(struct partition *p)
 {
     assert(p->env->is_drained);
-    if (!list_is_empty(&p->parked)) { /* So it is open. */
+    if (!list_is_empty(&p->parked) || !list_is_empty(&p->start_waits)) { /* So it is open. */
         finish_all(p, &p->parked, ERR_CANCELLED);
+        finish_all(p, &p->start_waits, ERR_CANCELLED);
         try_end(p);
     }
 }
@@ -322,6 +333,7 @@ static void on_failed(void *context, enum err e)
     }
     finish_waiting(p, ERR_FAILED);
     finish_all(p, &p->parked, ERR_FAILED);
+    finish_all(p, &p->start_waits, ERR_FAILED);
     try_end(p);
 }
 
@@ -378,6 +390,7 @@ static void on_opened(void *context, enum err e)
     }
     if (e == ERR_OK) {
         (void)move_commit(p);
+        partition_start_committed(p);
     } else {
         log_error(
             p->env->s->log, "partition_open_failed", "partition=%s error=%s", p->name, err_name(e));
@@ -483,6 +496,7 @@ struct partition *partition_open(const struct partition_open *how)
     list_init(&p->backlog);
     list_init(&p->parked);
     list_init(&p->waits);
+    list_init(&p->start_waits);
 
     struct log_open open = {
         .env = how->env->log,
@@ -534,6 +548,7 @@ void partition_delete(struct partition *p,
     p->on_deleted = on_deleted;
     finish_waiting(p, ERR_NOT_FOUND);
     finish_all(p, &p->parked, ERR_NOT_FOUND);
+    finish_all(p, &p->start_waits, ERR_NOT_FOUND);
     if (!is_opening) {
         try_end(p);
     }
@@ -604,6 +619,9 @@ void partition_serve(struct partition *p, struct partition_op *op)
         return;
     case PARTITION_TERM_END:
         partition_term_end(p, op);
+        return;
+    case PARTITION_DELETE_RECORDS:
+        partition_append(p, op);
         return;
     }
     assert(false && "no such operation");

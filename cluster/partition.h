@@ -52,10 +52,11 @@ struct partition_counters {
     uint64_t duplicate_batches;
     uint64_t refused_batches;
     uint64_t fetched_bytes;
-    uint64_t waits;         /* PARTITION_WAIT in flight. */
-    uint64_t backlog;       /* Produce operations that wait for room. */
-    uint64_t failed;        /* Fail-stopped partitions. */
-    uint64_t early_answers; /* Produce answered before its flush, by coreflume.ack=memory. */
+    uint64_t waits;          /* PARTITION_WAIT in flight. */
+    uint64_t backlog;        /* Operations that wait for room in their log. */
+    uint64_t failed;         /* Fail-stopped partitions. */
+    uint64_t early_answers;  /* Produce answered before its flush, by coreflume.ack=memory. */
+    uint64_t retained_moves; /* Log starts proposed by retention. */
     struct histogram produce_us;
 };
 
@@ -120,6 +121,24 @@ const struct partition_id *partition_id(const struct partition *p);
 const char *partition_name(const struct partition *p); /* "<topic>-<partition>" */
 void partition_offsets(const struct partition *p, struct partition_offsets *ret_offsets);
 uint64_t partition_log_size(const struct partition *p);
+int64_t partition_topic_size_max(const struct partition *p); /* Of its topic; -1 = no cap. */
+
+/* Proposes to move the log start, if the topic's retention wants it now. */
+void partition_retain(struct partition *p);
+
+/* The partitions of a topic added up, and the oldest segment that could go. */
+struct partition_tally {
+    uint64_t size;
+    bool has_oldest;
+    bool is_oldest_last; /* It is the last of its log. */
+    int64_t oldest_ms;
+    uint64_t oldest_size;
+    struct partition_id oldest;
+    int64_t oldest_end; /* The log starts there when it is gone. */
+};
+void partition_add_to_tally(const struct partition *p, struct partition_tally *tally);
+/* Proposes that tally->oldest, which is p, loses that segment, if it still has it. */
+void partition_drop_oldest(struct partition *p, const struct partition_tally *tally);
 
 /* For the table that holds it. */
 struct list *partition_link(struct partition *p);

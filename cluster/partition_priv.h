@@ -1,5 +1,5 @@
 /* The inside of a partition, for the files it is split into: partition.c (life, commit),
- * partition_produce.c, partition_fetch.c.
+ * partition_produce.c, partition_fetch.c, partition_start.c.
  */
 #pragma once
 
@@ -29,6 +29,12 @@ struct partition_size_stat {
     char labels[TOPIC_NAME_SIZE_MAX + 40];
 };
 
+/* Appended, not yet committed: the log will start at offset. */
+struct log_start_move {
+    uint64_t index;
+    int64_t offset;
+};
+
 struct partition {
     const struct partition_env *env;
     struct partition_id id;
@@ -45,10 +51,14 @@ struct partition {
     struct producer_state *producers; /* NULL until there is one. */
     uint64_t producers_expire_us;     /* When to look for expired ones next. */
 
-    struct list early;    /* partition_op: came while opening. */
-    struct list backlog;  /* partition_op: produce that waits for room, or for the recoder. */
-    struct list parked;   /* partition_op: produce, done once the high watermark is need_offset. */
-    struct list waits;    /* partition_op: PARTITION_WAIT. */
+    struct list early;       /* partition_op: came while opening. */
+    struct list backlog;     /* partition_op: what waits for room, or for the recoder. */
+    struct list parked;      /* partition_op: produce, done once the high watermark is need_offset. */
+    struct list waits;       /* partition_op: PARTITION_WAIT. */
+    struct list start_waits; /* partition_op: done once the commit index reaches need_index. */
+    struct log_start_move *moves; /* By index; NULL: none. */
+    uint32_t moves_count;
+    uint32_t moves_capacity;
     uint32_t reads_count; /* Log reads and time queries in flight. */
 
     struct partition_recoding *recoding; /* Of the head of the backlog; NULL = none. */
@@ -88,6 +98,20 @@ enum err partition_replay(struct partition *p, const struct log_entry *entry);
 /* For checkpoints of the log; see struct log_callbacks. */
 void partition_encode_state(const struct partition *p, struct wbuf *out);
 enum err partition_restore_state(struct partition *p, struct slice state, uint64_t index);
+
+/* Appends what op asks for, in order with those that wait for room in the log. */
+void partition_append(struct partition *p, struct partition_op *op);
+
+/* partition_start.c */
+/* False: the log has no room; nothing changed. */
+bool partition_try_delete_records(struct partition *p, struct partition_op *op);
+enum err partition_start_replay(struct partition *p, const struct log_entry *entry);
+/* What the entries up to index said, of a checkpoint. */
+void partition_start_restore(struct partition *p, int64_t offset, uint64_t index);
+/* Where the log will start once all that is proposed is committed. */
+int64_t partition_proposed_start(const struct partition *p);
+/* The commit index moved. */
+void partition_start_committed(struct partition *p);
 
 /* partition_fetch.c */
 void partition_peek(struct partition *p, struct partition_op *op);

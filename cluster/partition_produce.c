@@ -327,18 +327,19 @@ static bool try_produce(struct partition *p, struct partition_op *op)
     return true;
 }
 
-void partition_produce(struct partition *p, struct partition_op *op)
+static bool try_append(struct partition *p, struct partition_op *op)
 {
-    op->is_checked = false;
-    op->out.produce.base_offset = -1;
-    op->out.produce.append_time_ms = -1;
-    op->out.produce.fault = (struct batch_fault){.message = NULL, .record_index = -1};
-    op->started_us = p->env->s->now_us;
-    if (list_is_empty(&p->backlog) && try_produce(p, op)) {
+    return op->kind == PARTITION_PRODUCE ? try_produce(p, op) : partition_try_delete_records(p, op);
+}
+
+void partition_append(struct partition *p, struct partition_op *op)
+{
+    if (list_is_empty(&p->backlog) && try_append(p, op)) {
         return;
     }
     if (p->env->is_quiescing) {
-        refuse(p, op, ERR_CANCELLED);
+        p->env->counters->refused_batches += op->kind == PARTITION_PRODUCE;
+        partition_finish(p, op, ERR_CANCELLED);
         return;
     }
     reached(p->env->s, "produce_waits_for_room");
@@ -346,12 +347,22 @@ void partition_produce(struct partition *p, struct partition_op *op)
     list_push_back(&p->backlog, &op->link);
 }
 
+void partition_produce(struct partition *p, struct partition_op *op)
+{
+    op->is_checked = false;
+    op->out.produce.base_offset = -1;
+    op->out.produce.append_time_ms = -1;
+    op->out.produce.fault = (struct batch_fault){.message = NULL, .record_index = -1};
+    op->started_us = p->env->s->now_us;
+    partition_append(p, op);
+}
+
 void partition_drain_backlog(struct partition *p)
 {
     while (p->state == PARTITION_SERVING && !list_is_empty(&p->backlog)) {
         struct partition_op *op = container_of(p->backlog.next, struct partition_op, link);
         list_remove(&op->link);
-        if (!try_produce(p, op)) {
+        if (!try_append(p, op)) {
             list_push_front(&p->backlog, &op->link);
             return;
         }
@@ -367,6 +378,9 @@ void partition_produce_committed(struct partition *p, struct partition_op *op)
 
 enum err partition_replay(struct partition *p, const struct log_entry *entry)
 {
+    if (entry->type == ENTRY_LOG_START) {
+        return partition_start_replay(p, entry);
+    }
     if (entry->type != ENTRY_DATA) {
         return ERR_OK; /* Takes no offset and no producer. */
     }
@@ -397,6 +411,7 @@ enum {
 void partition_encode_state(const struct partition *p, struct wbuf *out)
 {
     wbuf_u16(out, STATE_VERSION);
+    wbuf_i64(out, partition_proposed_start(p));
     wbuf_bool(out, p->producers != NULL);
     if (p->producers != NULL) {
         producer_state_encode(p->producers, out);
@@ -407,10 +422,12 @@ enum err partition_restore_state(struct partition *p, struct slice state, uint64
 {
     struct rbuf r = rbuf_over(state.data, state.size);
     uint16_t version = rbuf_u16(&r);
+    int64_t start_offset = rbuf_i64(&r);
     bool has_producers = rbuf_bool(&r);
     struct slice producers = rbuf_bytes(&r, rbuf_left(&r));
     enum err e = rbuf_finish(&r);
-    if (e != ERR_OK || version != STATE_VERSION || (!has_producers && producers.size > 0)) {
+    if (e != ERR_OK || version != STATE_VERSION || start_offset < 0 ||
+        (!has_producers && producers.size > 0)) {
         return version > STATE_VERSION ? ERR_NEWER_FORMAT : ERR_CORRUPT;
     }
     if (has_producers) {
@@ -422,5 +439,6 @@ enum err partition_restore_state(struct partition *p, struct slice state, uint64
             return e;
         }
     }
+    partition_start_restore(p, start_offset, index);
     return ERR_OK;
 }

@@ -85,6 +85,24 @@ void partition_table_remove(struct partition_table *pt, struct partition *p)
     pt->count--;
 }
 
+bool partition_table_some(struct partition_table *pt,
+                          uint32_t *cursor,
+                          uint32_t count,
+                          void *context,
+                          void (*on_partition)(void *context, struct partition *p))
+{
+    uint32_t met = 0;
+    while (*cursor < pt->buckets_count && met < count) {
+        list_for_each_safe (node, &pt->buckets[*cursor]) {
+            on_partition(context, partition_of_link(node));
+            met++;
+        }
+        (*cursor)++;
+        met++; /* An empty bucket costs something, too. */
+    }
+    return *cursor < pt->buckets_count;
+}
+
 void partition_table_each(struct partition_table *pt,
                           void *context,
                           void (*on_partition)(void *context, struct partition *p))

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/ids.h"
@@ -27,6 +28,15 @@ struct partition *partition_table_find(const struct partition_table *pt,
                                        const struct partition_id *id);
 void partition_table_insert(struct partition_table *pt, struct partition *p);
 void partition_table_remove(struct partition_table *pt, struct partition *p);
+
+/* A part of the table at a time: calls on_partition for those of the next buckets, from *cursor
+ * (0 at first) on, until about count were met. False at the end. What comes or goes in between may
+ * be missed, or met twice. */
+bool partition_table_some(struct partition_table *pt,
+                          uint32_t *cursor,
+                          uint32_t count,
+                          void *context,
+                          void (*on_partition)(void *context, struct partition *p));
 
 /* Calls on_partition for each; it may remove that one. */
 void partition_table_each(struct partition_table *pt,

@@ -13,6 +13,7 @@ void cluster_settings_init(struct cluster_settings *settings)
         .log = LOG_OPTIONS_DEFAULT,
         .controller_log = LOG_OPTIONS_DEFAULT,
         .log_shared = LOG_SHARED_OPTIONS_DEFAULT,
+        .retention_check_us = 300ull * 1000 * 1000,
         .partition_stats_max = 256,
     };
     /* The topics' word counts. */

@@ -47,6 +47,8 @@ struct cluster_settings {
     struct log_options controller_log;
     struct log_shared_options log_shared;
 
+    uint64_t retention_check_us; /* log.retention.check.interval.ms; 0 = never */
+
     /* Partitions per shard that get a size metric of their own; the rest only count in the sums. */
     uint32_t partition_stats_max;
 

@@ -55,6 +55,7 @@ static void add_stats(struct cluster *c)
     add_stat(c, &i, STAT_GAUGE, "coreflume_produce_backlog", &n->backlog);
     add_stat(c, &i, STAT_COUNTER, "coreflume_failed_partitions_total", &n->failed);
     add_stat(c, &i, STAT_GAUGE, "coreflume_partitions", &c->partitions_count);
+    add_stat(c, &i, STAT_COUNTER, "coreflume_retention_moves_total", &n->retained_moves);
     add_stat(c, &i, STAT_HISTOGRAM, "coreflume_produce_commit_seconds", &n->produce_us);
     add_stat(c, &i, STAT_COUNTER, "coreflume_produce_early_answers_total", &n->early_answers);
     add_stat(c, &i, STAT_COUNTER, "coreflume_recoded_batches_total", &c->recoder.recoded_batches);
@@ -72,6 +73,7 @@ static void add_stats(struct cluster *c)
         "Batches waiting for room in their log.",
         "Partitions that failed: unreadable at start, or stopped by a failed write.",
         "Partitions open on the shard.",
+        "Log starts that retention proposed to move.",
         "From the arrival of a batch at its partition until it is committed.",
         "Batches answered before their flush, on topics with coreflume.ack=memory.",
         "Batches stored in another codec than they came in, by compression.type.",
@@ -178,6 +180,9 @@ static void on_store_opened(void *context, enum err e, struct store *st)
     }
     c->log_env.store = c->store;
     c->log_env.shared = c->log_shared;
+    if (e == ERR_OK) {
+        c->retention = retention_new(c);
+    }
     leg_done(c, leg, e);
 }
 
@@ -483,8 +488,13 @@ void shard_state_drained(struct timer *t)
 void shard_state_quiesce(struct shard *here, struct broadcast_leg *leg)
 {
     assert(leg->cluster->s == here);
-    cluster_quiesce(leg->cluster);
-    leg->cluster->is_stopping = true;
+    struct cluster *c = leg->cluster;
+    cluster_quiesce(c);
+    c->is_stopping = true;
+    if (c->retention != NULL) {
+        retention_stop(c->retention);
+        log_shared_stop_background(c->log_shared);
+    }
     broadcast_leg_done(here, leg);
 }
 
@@ -523,11 +533,14 @@ static void on_store_closed(void *context)
 static void try_close_store(struct timer *t)
 {
     struct cluster *c = container_of(t, struct cluster, close_timer);
-    if (c->flusher != NULL && !flusher_is_idle(c->flusher)) {
+    const bool is_retaining = c->retention != NULL && retention_is_busy(c->retention);
+    if (is_retaining || (c->flusher != NULL && !flusher_is_idle(c->flusher))) {
         shard_timer_arm(c->s, t, FLUSHER_IDLE_CHECK_US);
         return;
     }
     remove_stats(c); /* Some are in there. */
+    retention_free(c->retention);
+    c->retention = NULL;
     log_shared_free(c->log_shared);
     c->log_shared = NULL;
     if (c->store == NULL) {

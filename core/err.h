@@ -39,6 +39,7 @@
     X(PARTITIONS_INVALID)    /* Partition count out of range. */                       \
     X(REPLICATION_INVALID)   /* Replication factor cannot be met. */                   \
     X(CONFIG_INVALID)        /* Unknown configuration name or bad value. */            \
+    X(POLICY)                /* The topic's configuration does not allow it. */        \
     X(NEWER_FORMAT)          /* Data written by a newer version of the program. */     \
     X(FOREIGN)               /* Data of another cluster or node. */                    \
     X(LOCKED)                /* Another live process holds the directory. */

@@ -6,6 +6,7 @@
 #include "kafka/proto/api_keys.h"
 #include "kafka/proto/api_versions.h"
 #include "kafka/proto/create_topics.h"
+#include "kafka/proto/delete_records.h"
 #include "kafka/proto/delete_topics.h"
 #include "kafka/proto/fetch.h"
 #include "kafka/proto/find_coordinator.h"
@@ -27,6 +28,7 @@ const struct api API_TABLE[API_COUNT] = {
     {API_API_VERSIONS,      0,      0,      4,   CONN_BARRIER, API_QUOTA_NONE,       &API_VERSIONS_API,     handle_api_versions},
     {API_CREATE_TOPICS,     2,      2,      7,   CONN_BARRIER, API_QUOTA_CONTROLLER, &CREATE_TOPICS_API,    handle_create_topics},
     {API_DELETE_TOPICS,     1,      1,      6,   CONN_BARRIER, API_QUOTA_CONTROLLER, &DELETE_TOPICS_API,    handle_delete_topics},
+    {API_DELETE_RECORDS,    0,      0,      2,   CONN_BARRIER, API_QUOTA_REQUEST,    &DELETE_RECORDS_API,   handle_delete_records},
     {API_INIT_PRODUCER_ID,  0,      0,      5,   CONN_BARRIER, API_QUOTA_REQUEST,    &INIT_PRODUCER_ID_API, handle_init_producer_id},
 };
 /* clang-format on */

@@ -58,6 +58,8 @@ enum kafka_error kafka_error_of(enum err e)
         return KAFKA_INVALID_REPLICATION_FACTOR;
     case ERR_CONFIG_INVALID:
         return KAFKA_INVALID_CONFIG;
+    case ERR_POLICY:
+        return KAFKA_POLICY_VIOLATION;
     /* Start-up and connection errors: no handler returns them to a client. */
     case ERR_EOF:
     case ERR_CLOSED:
@@ -129,6 +131,8 @@ static const char *advice_text(enum err e)
         return "The replication factor must be at least 1 and at most the number of brokers.";
     case ERR_CONFIG_INVALID:
         return "Unknown configuration name, or a value that it does not take.";
+    case ERR_POLICY:
+        return "The topic's cleanup.policy does not include delete.";
     case ERR_EOF:
     case ERR_CLOSED:
     case ERR_NEWER_FORMAT:

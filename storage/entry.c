@@ -12,6 +12,7 @@ static_assert((int)ENTRY_HEAD_SIZE == (int)BATCH_HEAD_SIZE, "what Kafka's CRC le
 
 enum {
     ENTRY_VERSION = 1,
+    LOG_START_VERSION = 1,
 };
 
 static uint64_t crc64(uint64_t seed, const void *data, size_t size)
@@ -49,6 +50,30 @@ void entry_seal(struct entry_header *h, uint8_t *out)
     h->version = ENTRY_VERSION;
     h->header_crc = header_crc_of(h, out + sizeof(*h));
     memcpy(out, h, sizeof(*h));
+}
+
+void entry_log_start_encode(int64_t start_offset, struct entry_log_start *ret_payload)
+{
+    *ret_payload = (struct entry_log_start){.version = LOG_START_VERSION, .offset = start_offset};
+}
+
+enum err
+entry_log_start_decode(struct slice payload, int64_t base_offset, int64_t *ret_start_offset)
+{
+    struct entry_log_start start;
+    if (payload.size < sizeof(start)) {
+        return ERR_CORRUPT;
+    }
+    memcpy(&start, payload.data, sizeof(start));
+    if (start.version > LOG_START_VERSION) {
+        return ERR_NEWER_FORMAT;
+    }
+    if (payload.size != sizeof(start) || start.version != LOG_START_VERSION ||
+        start.reserved != 0 || start.offset < 0 || start.offset > base_offset) {
+        return ERR_CORRUPT;
+    }
+    *ret_start_offset = start.offset;
+    return ERR_OK;
 }
 
 const char *entry_fault_name(enum entry_fault f)

@@ -125,6 +125,20 @@ uint64_t entry_id_of(const struct entry_header *h, const uint8_t *covered);
  * already being there. */
 void entry_seal(struct entry_header *h, uint8_t *out);
 
+/* The payload of ENTRY_LOG_START. */
+struct entry_log_start {
+    uint32_t version;  /* 1 */
+    uint32_t reserved; /* Zero, checked. */
+    int64_t offset;    /* The log starts here once the entry is committed. */
+};
+static_assert(sizeof(struct entry_log_start) == 16, "on-disk size");
+
+/* Of an entry that stands at base_offset: a start beyond it is ERR_CORRUPT, like anything else that
+ * makes no sense. ERR_NEWER_FORMAT */
+enum err
+entry_log_start_decode(struct slice payload, int64_t base_offset, int64_t *ret_start_offset);
+void entry_log_start_encode(int64_t start_offset, struct entry_log_start *ret_payload);
+
 /* Why bytes are not the entry that was expected. */
 enum entry_fault {
     ENTRY_GOOD,

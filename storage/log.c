@@ -281,6 +281,7 @@ static struct log *log_new(const struct log_open *how)
     }
     l->state = LOG_OPENING;
     l->generation = 1;
+    l->appended_ms = how->env->s->wall_ms; /* At the latest. */
     l->page_size = LOG_PAGE_SIZE_MIN;
     l->fill_step = l->options.fill_step_min;
     list_init(&l->segments);
@@ -494,6 +495,33 @@ void log_set_commit(struct log *l, uint64_t index)
         }
         log_trim(l);
     }
+}
+
+/* ---- segments as seen from outside ---- */
+
+void log_each_segment(const struct log *l,
+                      void *context,
+                      bool (*on_segment)(void *context, const struct log_segment_info *info))
+{
+    list_for_each (n, &l->segments) {
+        const struct log_segment *seg = container_of(n, struct log_segment, link);
+        const struct log_segment *next = log_segment_after(seg);
+        const struct log_segment_info info = {
+            .size = block_align_up(seg->tail_pos),
+            .next_offset = next == NULL ? l->next_offset : next->base.offset,
+            .max_timestamp = seg->max_timestamp,
+            .changed_ms = next == NULL ? l->appended_ms : next->created_ms,
+            .is_last = next == NULL,
+        };
+        if (!on_segment(context, &info)) {
+            return;
+        }
+    }
+}
+
+void log_roll_next(struct log *l)
+{
+    l->is_roll_wanted = true;
 }
 
 /* ---- log start ---- */

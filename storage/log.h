@@ -196,6 +196,21 @@ void log_set_compaction(struct log *l, const struct compaction_config *config);
 /* Below this index nothing superseded or aborted remains here (DESIGN 4.10). */
 uint64_t log_clean_index(const struct log *l);
 
+/* A segment as retention sees it, oldest first. */
+struct log_segment_info {
+    uint64_t size;         /* bytes on disk up to its end */
+    int64_t next_offset;   /* Of what follows it. */
+    int64_t max_timestamp; /* The largest of its records; -1 = they have none. */
+    int64_t changed_ms;    /* Wall time: nothing was appended to it later. */
+    bool is_last;
+};
+/* Until on_segment says false. It may not change the log. */
+void log_each_segment(const struct log *l,
+                      void *context,
+                      bool (*on_segment)(void *context, const struct log_segment_info *info));
+/* The next entry begins a new segment, unless the last one is empty. */
+void log_roll_next(struct log *l);
+
 /* Bytes of batches in [offset, end_offset), at most max: exact while the tail cache holds them,
  * else an estimate by index points, never 0 if there is a batch. */
 size_t log_readable_size(const struct log *l, int64_t offset, int64_t end_offset, size_t max);

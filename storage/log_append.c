@@ -57,7 +57,8 @@ static bool needs_roll(const struct log *l,
         return true;
     }
     /* There is room for the entry: a full disk is no reason to refuse it. */
-    return !l->is_full && (is_over_age(l, seg, entry) || is_index_full(l, seg));
+    return !l->is_full &&
+           (l->is_roll_wanted || is_over_age(l, seg, entry) || is_index_full(l, seg));
 }
 
 static struct place find_place(const struct log *l, const struct log_entry *entry, uint64_t size)
@@ -122,6 +123,7 @@ static struct log_segment *roll(struct log *l)
         l->has_unindexed = true;
         l->stats.rolls++;
     }
+    l->is_roll_wanted = false;
     list_push_back(&l->segments, &seg->link);
     log_compact_note(l);
     log_room_start_birth(l, seg);
@@ -194,6 +196,7 @@ static void write_entry(struct log *l, const struct place *where, const struct l
     l->next_offset = h.next_offset;
     l->appended_size += size;
     l->uncovered_size += size;
+    l->appended_ms = log_shard(l)->wall_ms;
     l->stats.appended_entries++;
     l->stats.appended_bytes += size;
 

@@ -192,6 +192,8 @@ struct log {
     struct list retired;         /* Those that left, until their files are gone. */
     struct log_retirer *retirer; /* While there are any. */
     int64_t start_offset;        /* As log_set_start said. */
+    int64_t appended_ms;         /* Wall time of the last append, or of the start. */
+    bool is_roll_wanted;         /* By the next append. */
     struct list pages;           /* struct log_page */
     uint32_t page_size;
 

@@ -9,6 +9,7 @@ struct request;
 
 void handle_api_versions(struct request *r);
 void handle_create_topics(struct request *r);
+void handle_delete_records(struct request *r);
 void handle_delete_topics(struct request *r);
 void handle_fetch(struct request *r);
 void handle_find_coordinator(struct request *r);

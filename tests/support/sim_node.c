@@ -127,6 +127,7 @@ void sim_node_init(struct sim_node *n, struct disk_sim *disk, uint16_t shards_co
     n->settings.data_dirs = data_dirs;
     n->settings.data_dirs_count = 1;
     n->settings.is_flush_shared = true;
+    n->settings.retention_check_us = 0; /* So that the clock does not run away. */
     n->settings.on_fatal = on_fatal;
     n->settings.fatal_context = n;
 }
