@@ -51,11 +51,11 @@ struct partition {
     struct producer_state *producers; /* NULL until there is one. */
     uint64_t producers_expire_us;     /* When to look for expired ones next. */
 
-    struct list early;       /* partition_op: came while opening. */
-    struct list backlog;     /* partition_op: what waits for room, or for the recoder. */
-    struct list parked;      /* partition_op: produce, done once the high watermark is need_offset. */
-    struct list waits;       /* partition_op: PARTITION_WAIT. */
-    struct list start_waits; /* partition_op: done once the commit index reaches need_index. */
+    struct list early;   /* partition_op: came while opening. */
+    struct list backlog; /* partition_op: what waits for room, or for the recoder. */
+    struct list parked;  /* partition_op: produce, done once the high watermark is need_offset. */
+    struct list waits;   /* partition_op: PARTITION_WAIT. */
+    struct list start_waits;      /* partition_op: done once the commit index reaches need_index. */
     struct log_start_move *moves; /* By index; NULL: none. */
     uint32_t moves_count;
     uint32_t moves_capacity;
