@@ -77,8 +77,11 @@ static struct place find_place(const struct log *l, const struct log_entry *entr
     return (struct place){.seg = seg, .pos = block_align_up(seg->tail_pos)};
 }
 
-static enum err check_room(struct log *l, const struct place *where, uint64_t size)
+static enum err
+check_room(struct log *l, const struct place *where, uint64_t size, enum entry_type type)
 {
+    /* What frees space, and what keeps the log going, may take some of the reserve for it. */
+    const enum space_tier tier = type == ENTRY_DATA ? l->tier : SPACE_CONTROL;
     uint64_t backlog_size = l->appended_size - l->flushed_size;
     bool is_crowded = backlog_size > 0 && backlog_size + size > LOG_BACKLOG_SIZE_MAX;
     const struct log_segment *tail = log_tail_segment(l);
@@ -86,7 +89,7 @@ static enum err check_room(struct log *l, const struct place *where, uint64_t si
         is_crowded = true; /* One birth at a time. */
     }
     bool needs_space = where->seg == NULL || where->pos + size > where->seg->filled_to;
-    bool is_refused = needs_space && !space_may_take(l->env.space, l->tier, size);
+    bool is_refused = needs_space && !space_may_take(l->env.space, tier, size);
     if (is_refused || (l->is_full && (is_crowded || needs_space))) {
         return log_room_refuse(l,
                                ERR_NO_SPACE); /* Nobody knows for how long: not to be waited for. */
@@ -256,7 +259,7 @@ enum err log_append(struct log *l, const struct log_entry *entry, uint64_t *ret_
     }
     const uint64_t size = entry_size((uint32_t)payload_size);
     struct place where = find_place(l, entry, size);
-    enum err e = check_room(l, &where, size);
+    enum err e = check_room(l, &where, size, entry->type);
     if (e != ERR_OK) {
         return e;
     }
