@@ -76,7 +76,7 @@ void fetch_part_fail_by(struct fetch *f, struct fetch_part *part, enum err e)
 
 /* ---- one partition ---- */
 
-static void take_offsets(struct fetch_part *part)
+void fetch_take_offsets(struct fetch_part *part)
 {
     const struct partition_offsets *offsets = &part->op.offsets;
     part->out->high_watermark = offsets->high_watermark;
@@ -107,7 +107,7 @@ static void end_check(struct fetch *f, struct fetch_part *part)
     } else if (op->out.term_end.leader_epoch < 0 || op->out.term_end.end_offset < 0) {
         fetch_part_fail(f, part, KAFKA_OFFSET_OUT_OF_RANGE);
     } else if (is_diverging(part)) {
-        take_offsets(part);
+        fetch_take_offsets(part);
         part->state = PART_FAILED;
         f->is_failed = true;
     } else {
@@ -122,7 +122,7 @@ static void end_peek(struct fetch *f, struct fetch_part *part)
         fetch_part_fail_by(f, part, part->op.result);
         return;
     }
-    take_offsets(part);
+    fetch_take_offsets(part);
     part->readable_size = part->op.out.fetch.size;
     part->state = PART_PEEKED;
 }

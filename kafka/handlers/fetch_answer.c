@@ -177,6 +177,7 @@ void fetch_end_read(struct fetch *f, struct fetch_part *part)
         end_failed_read(f, part);
         return;
     }
+    fetch_take_offsets(part); /* More may have been committed since the look, and be among these. */
     part->size = part->op.out.fetch.size;
     if (f->request->version < FETCH_VERSION_ZSTD) {
         const size_t size = size_without_zstd(part);

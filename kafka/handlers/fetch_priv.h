@@ -78,6 +78,8 @@ struct fetch {
 void fetch_submit(struct fetch *f, struct fetch_part *part, enum partition_op_kind kind);
 
 void fetch_part_fail(struct fetch *f, struct fetch_part *part, enum kafka_error error);
+/* The answer says of the partition's offsets what the operation that ended says. */
+void fetch_take_offsets(struct fetch_part *part);
 void fetch_part_fail_by(struct fetch *f, struct fetch_part *part, enum err e);
 
 /* Gives memory to the parts that have data, in the order of the request, within the limits of the

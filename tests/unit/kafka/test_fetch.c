@@ -128,6 +128,27 @@ Test(fetch, data_there_is_answered_at_once)
     kafka_rig_done(&g);
 }
 
+/* More is committed between the look and the read: what is answered with the records covers them.
+ */
+Test(fetch, records_come_with_the_high_watermark_they_were_read_under)
+{
+    struct kafka_rig g;
+    setup(&g);
+    send_fetch(&g, &plain);
+    struct partition_op *op = expect_op(&g, 0, PARTITION_PEEK);
+    op->out.fetch.size = 500;
+    fake_cluster_end_op(&g.cluster, op, ERR_OK, 10);
+    op = expect_op(&g, 0, PARTITION_READ);
+    memset(op->in.fetch.dst, 0, 500);
+    op->out.fetch.size = 500;
+    fake_cluster_end_op(&g.cluster, op, ERR_OK, 25);
+    const struct fetch_response *out = answer(&g);
+    expect_records(out, 0, 500);
+    cr_assert(eq(i64, out->responses[0].partitions[0].high_watermark, 25));
+    cr_assert(eq(i64, out->responses[0].partitions[0].last_stable_offset, 25));
+    kafka_rig_done(&g);
+}
+
 Test(fetch, waits_for_the_first_commit)
 {
     struct kafka_rig g;
