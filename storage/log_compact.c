@@ -448,6 +448,17 @@ static bool has_unsettled(const struct log *l)
     return !is_settled(last) && !is_damaged(last);
 }
 
+/* A small log makes no checkpoint by itself, and nothing is rewritten above one. */
+static void ask_for_checkpoint(struct log *l)
+{
+    const struct log_segment *tail = log_tail_segment(l);
+    const struct log_segment *last = container_of(tail->link.prev, struct log_segment, link);
+    if (!log_checkpoint_covers(last)) {
+        reached(log_shard(l), "log_compaction_asks_for_checkpoint");
+        log_checkpoint_ask(l);
+    }
+}
+
 static enum look look_at(struct log *l)
 {
     if (l->is_failed || l->is_end_unknown || l->is_compact_hopeless ||
@@ -461,7 +472,11 @@ static enum look look_at(struct log *l)
     if ((l->compact_config.is_compacted && start_compaction(l, &is_dirty)) || start_repack(l)) {
         return LOOK_RUNS;
     }
-    return is_dirty || has_unsettled(l) ? LOOK_LATER : LOOK_NOTHING;
+    if (has_unsettled(l)) {
+        ask_for_checkpoint(l);
+        return LOOK_LATER;
+    }
+    return is_dirty ? LOOK_LATER : LOOK_NOTHING;
 }
 
 static void rest(struct log_shared *ls)

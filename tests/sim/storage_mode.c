@@ -111,6 +111,7 @@ static void on_store_opened(void *context, enum err e, struct store *st)
     options.cache_size_max = run->sim->swarm.cache_size_max;
     options.index_size_max = run->sim->swarm.index_size_max;
     options.files_max = 4;
+    options.compact_interval_us = 20 * 1000;
     env->store = st;
     env->is_open = true;
     e = log_shared_new(&run->life.machine.shards[env->shard], st, &options, &env->shared);
