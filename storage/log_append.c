@@ -58,7 +58,8 @@ static bool needs_roll(const struct log *l,
     }
     /* There is room for the entry: a full disk is no reason to refuse it. */
     return !l->is_full &&
-           (l->is_roll_wanted || is_over_age(l, seg, entry) || is_index_full(l, seg));
+           (l->is_roll_wanted || is_over_age(l, seg, entry) || is_index_full(l, seg)) &&
+           space_has_spare(l->env.space, l->tier, l->fill_step);
 }
 
 static struct place find_place(const struct log *l, const struct log_entry *entry, uint64_t size)

@@ -11,6 +11,7 @@
  *  2. While is_full, the retry timer is armed: what needs space is tried again each second, nothing
  *     is tried in between.
  */
+#include "core/logger.h"
 #include "storage/log_priv.h"
 
 enum err log_room_refuse(struct log *l, enum err e)
@@ -68,8 +69,12 @@ void log_room_offer(struct log *l)
 
 void log_room_set_full(struct log *l, const char *what)
 {
+    if (l->env.space != NULL) {
+        space_exhausted(l->env.space, what); /* Says so, once for all logs. */
+    } else if (!l->is_full) {
+        log_warn(log_shard(l)->log, "log_disk_full", "log=%s while=%s", l->name, what);
+    }
     l->is_full = true;
-    space_exhausted(l->env.space, what); /* Says so, once for all logs. */
     retry_later(l);
     log_room_offer(l);
 }

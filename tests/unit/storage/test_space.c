@@ -235,3 +235,30 @@ Test(space, what_was_taken_is_written_however_little_is_left)
         close_log(ls);
     }
 }
+
+/* A segment that is due by its age stays while there is no space for another: what it has room for
+ * is taken. */
+Test(space, no_roll_by_age_into_the_reserve)
+{
+    struct log_space *ls = calloc(1, sizeof(*ls));
+    log_rig_init(&ls->rig, 5);
+    ls->rig.options.segment_age_ms_max = 100;
+    log_rig_start(&ls->rig);
+    space_init(&ls->space, ls->rig.ss.s, "/data", RESERVE);
+    ls->rig.env.space = &ls->space;
+    cr_assert(eq(int, log_rig_open(&ls->rig), ERR_OK));
+    cr_assert(eq(int, log_rig_append(&ls->rig, 1, 100, 1000), ERR_OK));
+    log_rig_settle(&ls->rig);
+    set_free(ls->rig.disk, RESERVE);
+    ls->rig.ss.clock.now_us += SPACE_SAMPLE_US;
+    (void)sim_shard_step(&ls->rig.ss);
+    cr_assert(eq(int, log_rig_append(&ls->rig, 1, 100, 1101), ERR_OK));
+    cr_assert(eq(u64, log_stats(ls->rig.log)->rolls, 0));
+    disk_sim_set_capacity(ls->rig.disk, 0);
+    ls->rig.ss.clock.now_us += SPACE_SAMPLE_US;
+    (void)sim_shard_step(&ls->rig.ss);
+    cr_assert(eq(int, log_rig_append(&ls->rig, 1, 100, 1102), ERR_OK));
+    cr_assert(eq(u64, log_stats(ls->rig.log)->rolls, 1));
+    log_rig_settle(&ls->rig);
+    close_log(ls);
+}
