@@ -149,6 +149,14 @@ void log_index_unseal(struct log_segment *seg)
 
 /* ---- turns ---- */
 
+/* At most a quarter of the descriptors that files may have. */
+static bool has_free_turn(const struct log_shared *ls)
+{
+    const uint32_t share = ls->options.files_max / 4;
+    const uint32_t turns = share < LOG_INDEX_TURNS_MAX ? share : LOG_INDEX_TURNS_MAX;
+    return ls->index_turns_count < (turns > 0 ? turns : 1);
+}
+
 static void begin_turn(struct log_index_task *t)
 {
     t->has_turn = true;
@@ -160,7 +168,7 @@ static void ask_for_turn(struct log_index_task *t, void (*on_turn)(struct log_in
 {
     struct log_shared *ls = t->seg->log->env.shared;
     t->on_turn = on_turn;
-    if (ls->index_turns_count < LOG_INDEX_TURNS_MAX && list_is_empty(&ls->index_tasks)) {
+    if (has_free_turn(ls) && list_is_empty(&ls->index_tasks)) {
         begin_turn(t);
         return;
     }
@@ -173,7 +181,7 @@ static void ask_for_turn(struct log_index_task *t, void (*on_turn)(struct log_in
 void log_index_on_turns_task(struct task *task)
 {
     struct log_shared *ls = container_of(task, struct log_shared, index_turns);
-    while (ls->index_turns_count < LOG_INDEX_TURNS_MAX && !list_is_empty(&ls->index_tasks)) {
+    while (has_free_turn(ls) && !list_is_empty(&ls->index_tasks)) {
         begin_turn(
             container_of(list_pop_front(&ls->index_tasks), struct log_index_task, turn_link));
     }
