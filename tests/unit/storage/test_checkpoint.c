@@ -522,6 +522,41 @@ Test(checkpoint, a_full_disk_only_delays_it)
     }
 }
 
+/* A segment below the log start stays until a checkpoint points behind it, however little there is
+ * to gain: what the owner knows of its entries would go with it. Afterwards start and state are
+ * there. */
+Test(checkpoint, holds_segments_until_they_are_covered)
+{
+    struct log_rig *rig = rig_new(60);
+    rig->options.segment_size_max = 64 << 10;
+    rig->options.checkpoint_size = 1 << 30;
+    log_rig_start(rig);
+    cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+    fill(rig, 50);
+    log_rig_settle(rig);
+    const uint64_t sealed_count = log_stats(rig->log)->rolls;
+    cr_assert(gt(u64, sealed_count, 2));
+    cr_assert(eq(u64, log_checkpoint_index(rig->log), 0));
+    log_set_start(rig->log, 90);
+    cr_assert(eq(u64, log_first_index(rig->log), 1), "nothing covers it");
+    log_rig_settle(rig);
+    cr_assert(eq(u64, log_checkpoint_index(rig->log), 50));
+    const uint64_t first_index = log_first_index(rig->log);
+    cr_assert(gt(u64, first_index, 30));
+    die(rig);
+    log_rig_start(rig);
+    cr_assert(eq(int, log_rig_open(rig), ERR_OK), "%s", rig->ss.log_text);
+    cr_assert(eq(u64, rig->restored_index, 50));
+    cr_assert(eq(u64, log_first_index(rig->log), first_index));
+    cr_assert(eq(i64, log_start_offset(rig->log), 90));
+    log_rig_expect_recovered(rig);
+    uint8_t dst[4096];
+    size_t size;
+    cr_assert(eq(int, log_rig_read(rig, 88, 100, dst, sizeof(dst), &size), ERR_OUT_OF_RANGE));
+    cr_assert(eq(int, log_rig_read(rig, 90, 92, dst, sizeof(dst), &size), ERR_OK));
+    rig_close(rig);
+}
+
 /* A deleted log leaves neither value nor file. */
 Test(checkpoint, goes_with_its_log)
 {
