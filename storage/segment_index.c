@@ -150,9 +150,8 @@ bool segment_points_find_late(const struct segment_points *ps,
                               struct segment_stretch *ret_stretch)
 {
     for (uint32_t n = count_until(ps, KEY_INDEX, (int64_t)from_index); n <= ps->count; n++) {
-        const struct segment_stretch stretch = stretch_at(ps, n);
-        if (stretch.max_timestamp >= timestamp) {
-            *ret_stretch = stretch;
+        if (n == 0 || ps->all[n - 1].max_timestamp >= timestamp) {
+            *ret_stretch = stretch_at(ps, n);
             return true;
         }
     }
