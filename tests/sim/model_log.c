@@ -48,6 +48,16 @@ void model_log_lose(struct model_log *m, uint64_t first_index, uint64_t end_inde
     }
 }
 
+void model_log_reveal(struct model_log *m, uint64_t index)
+{
+    struct model_entry *e = &m->entries[index - 1];
+    if (e->is_hidden) {
+        e->is_hidden = false;
+        e->is_rotten = false;
+        m->rotten_count--;
+    }
+}
+
 void model_log_hide(struct model_log *m, uint64_t first_index, uint64_t end_index)
 {
     for (uint64_t i = first_index; i < end_index && i <= m->last_index; i++) {

@@ -49,6 +49,8 @@ void model_log_append(struct model_log *m, const struct model_entry *e);
 void model_log_truncate(struct model_log *m, uint64_t last_index);
 /* The entries [first_index, end_index) are damaged. */
 void model_log_lose(struct model_log *m, uint64_t first_index, uint64_t end_index);
+/* An entry that was hidden came back. */
+void model_log_reveal(struct model_log *m, uint64_t index);
 /* They are hidden, at least. */
 void model_log_hide(struct model_log *m, uint64_t first_index, uint64_t end_index);
 const struct model_entry *model_log_at(const struct model_log *m, uint64_t index);

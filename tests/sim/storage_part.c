@@ -87,6 +87,7 @@ static enum err on_replay(void *context, const struct log_entry *entry)
                   i);
     }
     check_entry(p, entry);
+    model_log_reveal(&p->model, entry->index);
     sim_check(sim,
               !model_log_at(&p->model, entry->index)->is_rotten,
               "%s: replay of a damaged entry: index=%" PRIu64,
