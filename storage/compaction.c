@@ -11,7 +11,7 @@ enum {
     /* What things cost, in nanoseconds: a table, so that the same work is cut the same way in every
      * run. */
     COST_BATCH_NS = 200,
-    COST_RECORD_NS = 80,
+    COST_RECORD_NS = 250,
     COST_KEY_BYTES_PER_NS = 2,
     COST_COPY_BYTES_PER_NS = 4,
 };

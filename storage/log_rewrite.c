@@ -137,7 +137,7 @@ static enum err need_room(struct log_rewrite *rw, uint64_t size)
     if (larger == NULL) {
         return ERR_BUSY;
     }
-    if (rw->used > 0) {
+    if (rw->buf != NULL && rw->used > 0) {
         memcpy(larger->data, rw->buf->data, rw->used);
     }
     buf_unref(rw->buf);
