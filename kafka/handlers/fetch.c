@@ -23,6 +23,7 @@ enum {
     VERSION_REPLICA_STATE = 15,
     VERSION_STORAGE_ERROR = 6, /* Knows KAFKA_STORAGE_ERROR. */
     ISOLATION_READ_COMMITTED = 1,
+    OWNER_RETRY_US = 10 * 1000,
 };
 
 static const struct sm_state fetch_states[FETCH_STATE_COUNT] = {
@@ -207,7 +208,7 @@ void fetch_submit(struct fetch *f, struct fetch_part *part, enum partition_op_ki
 static void on_timeout(struct timer *t)
 {
     struct fetch *f = container_of(t, struct fetch, timer);
-    f->is_expired = true;
+    f->is_expired = f->request->d->s->now_us >= f->deadline_us;
     fetch_run(f);
 }
 
@@ -219,9 +220,9 @@ static void unpark(struct request *r)
     fetch_run(f);
 }
 
-static void start_parking(struct fetch *f)
+static void start_parking(struct fetch *f, uint64_t until_us)
 {
-    timer_arm(&f->request->d->s->timers, &f->timer, f->deadline_us);
+    timer_arm(&f->request->d->s->timers, &f->timer, until_us);
     request_park(f->request, unpark);
 }
 
@@ -312,6 +313,21 @@ static bool may_wait(const struct fetch *f)
     return fetch_in(f)->max_wait_ms > 0 && !f->is_expired && !f->is_failed && !is_ending(f);
 }
 
+/* Our own memory tells when there is some. That of a part's shard does not, and ours, which this
+ * round has just given back, would only start the next one at once. */
+static void wait_for_memory(struct fetch *f)
+{
+    const uint64_t retry_us = f->request->d->s->now_us + OWNER_RETRY_US;
+    if (f->is_owner_starved && retry_us < f->deadline_us) {
+        start_parking(f, retry_us);
+        return;
+    }
+    if (!f->is_owner_starved) {
+        buf_pool_wait(f->request->d->s->bufs, &f->memory);
+    }
+    start_parking(f, f->deadline_us);
+}
+
 /* All reads of a round ended. With nothing read for want of memory, the answer waits for some as
  * it would wait for data: an empty one at once would make the client spin. */
 static void end_reads(struct fetch *f)
@@ -319,10 +335,9 @@ static void end_reads(struct fetch *f)
     if (fetch_start_large_read(f)) {
         return;
     }
-    if (f->is_starved && !has_data(f) && may_wait(f)) {
+    if ((f->is_starved || f->is_owner_starved) && !has_data(f) && may_wait(f)) {
         move(f, FETCH_WAIT_MEMORY);
-        buf_pool_wait(f->request->d->s->bufs, &f->memory);
-        start_parking(f);
+        wait_for_memory(f);
         return;
     }
     move(f, FETCH_DONE);
@@ -354,7 +369,7 @@ static bool step(struct fetch *f)
             return true;
         }
         move(f, FETCH_WAIT_DATA);
-        start_parking(f);
+        start_parking(f, f->deadline_us);
         start_waits(f);
         return false;
     case FETCH_WAIT_DATA:

@@ -84,6 +84,7 @@ void fetch_start_reads(struct fetch *f)
     const struct fetch_request *in = f->request->in;
     const struct dispatch *d = f->request->d;
     f->is_starved = false;
+    f->is_owner_starved = false;
     struct grants g = {
         .size_left = min_size(in->max_bytes > 0 ? (size_t)in->max_bytes : 0, d->fetch_size_max),
         .copied_size_left = FETCH_COPIED_SIZE_MAX,
@@ -164,7 +165,7 @@ static void end_failed_read(struct fetch *f, struct fetch_part *part)
         assert_cmp(op->out.fetch.size_needed, >, op->in.fetch.dst_size);
         part->needed_size = op->out.fetch.size_needed;
     } else if (op->result == ERR_BUSY) {
-        f->is_starved = true;
+        f->is_owner_starved = true;
     } else {
         fetch_part_fail_by(f, part, op->result);
     }

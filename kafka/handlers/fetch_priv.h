@@ -69,6 +69,7 @@ struct fetch {
     bool is_failed;         /* Some part has an error: the answer does not wait. */
     bool is_expired;        /* max_wait_ms passed, or nobody waits any more. */
     bool is_starved;        /* Some part got no memory to be read into. */
+    bool is_owner_starved;  /* The shard of some part had none to read with. */
     uint64_t deadline_us;
     struct timer timer;
     struct buf_waiter memory;

@@ -395,6 +395,34 @@ Test(fetch, waits_for_memory)
     }
 }
 
+/* The shard of a part had no memory to read with: what this round gives back is no reason to ask
+ * again at once, or both would run for ever. */
+Test(fetch, a_shard_without_memory_is_asked_again_later)
+{
+    struct kafka_rig g;
+    setup(&g);
+    send_fetch(&g, &plain);
+    end_peek(&g, 0, 500);
+    for (int i = 0; i < 3; i++) {
+        fake_cluster_end_op(&g.cluster, expect_op(&g, 0, PARTITION_READ), ERR_BUSY, 1);
+        kafka_rig_run(&g);
+        cr_assert(eq(u32, g.cluster.ops_count, 0));
+        kafka_rig_advance(&g, MAX_WAIT_MS * 1000 / 50);
+    }
+    end_read(&g, 0, 500);
+    expect_records(answer(&g), 0, 500);
+    kafka_rig_done(&g);
+
+    setup(&g);
+    send_fetch(&g, &plain);
+    end_peek(&g, 0, 500);
+    kafka_rig_advance(&g, MAX_WAIT_MS * 1000 - 1000);
+    fake_cluster_end_op(&g.cluster, expect_op(&g, 0, PARTITION_READ), ERR_BUSY, 1);
+    kafka_rig_advance(&g, 2000);
+    expect_records(answer(&g), 0, 0); /* Not longer than for data. */
+    kafka_rig_done(&g);
+}
+
 /* With little memory grants shrink instead. */
 Test(fetch, grants_shrink_with_the_memory)
 {
