@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/crc32c.h"
+#include "core/reached.h"
 
 #include "tests/support/sim_node.h"
 
@@ -255,6 +256,72 @@ static void on_counted_done(struct partition_op *op)
 static void on_flagged(struct controller_request *r)
 {
     *(bool *)r->context = true;
+}
+
+struct early_watch {
+    struct reached reached;
+    bool has_waited;
+};
+
+static void on_reached(struct reached *r, const char *name)
+{
+    struct early_watch *w = container_of(r, struct early_watch, reached);
+    w->has_waited |= strcmp(name, "partition_op_waits_for_open") == 0;
+}
+
+/* A shard may hear of a topic and be asked for its partitions in the same turn: the operations wait
+ * until the partitions are open. */
+Test(cluster, an_operation_waits_for_its_partition_to_open)
+{
+    enum { PARTITIONS = 16 };
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    sim_node_init(n, disk, 2, 3);
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    struct early_watch watch = {.reached = {.hit = on_reached}};
+    n->shards[1].s->reached = &watch.reached;
+    struct cluster *c = sim_node_cluster(n, 0);
+    bool is_created = false;
+    struct controller_request create = {
+        .kind = CONTROLLER_CREATE_TOPIC,
+        .on_done = on_flagged,
+        .context = &is_created,
+        .in.create_topic =
+            {
+                .name = slice_of("t", 1),
+                .partitions_count = PARTITIONS,
+                .replication_factor = -1,
+            },
+    };
+    controller_submit(c, &create);
+    const struct topic *t = NULL;
+    while ((t = metadata_topic_by_name(cluster_metadata(c), slice_of("t", 1))) == NULL) {
+        if (!shard_turn(n->shards[0].s)) { /* The other shard does not run. */
+            n->clock.now_us += 100;
+        }
+    }
+    struct counted counted[PARTITIONS] = {{0}};
+    struct partition_op ops[PARTITIONS];
+    for (int32_t i = 0; i < PARTITIONS; i++) {
+        ops[i] = (struct partition_op){
+            .kind = PARTITION_OFFSETS,
+            .id = {.topic_id = t->id, .partition = i},
+            .current_leader_epoch = -1,
+            .on_done = on_counted_done,
+            .context = &counted[i],
+        };
+        cluster_partition_submit(c, &ops[i]);
+    }
+    while (!is_created) {
+        cr_assert(sim_node_step(n));
+    }
+    cr_assert(watch.has_waited);
+    for (int32_t i = 0; i < PARTITIONS; i++) {
+        cr_assert(eq(int, counted[i].done, 1), "at %d", i);
+        cr_assert(eq(int, ops[i].result, ERR_OK), "at %d", i);
+    }
+    n->shards[1].s->reached = NULL;
+    end_node(n, disk);
 }
 
 Test(cluster, copied_comes_once_and_before_done_also_for_refused_batches)
