@@ -157,6 +157,7 @@ static enum err take_place(struct log *l, struct place *where, uint64_t size)
 static void write_entry(struct log *l, const struct place *where, const struct log_entry *entry)
 {
     struct log_page *pg = where->page;
+    assert(pg != NULL);
     const size_t payload_size = entry->payload.size + entry->payload_rest.size;
     const uint64_t size = entry_size((uint32_t)payload_size);
     uint8_t *out = pg->buf->data + (where->pos - pg->pos);

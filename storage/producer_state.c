@@ -88,6 +88,7 @@ static void hash_insert(struct producer_state *ps, struct producer *p)
 /* Without memory the table just stays as small as it is. */
 static void hash_grow(struct producer_state *ps)
 {
+    assert(ps->buckets_count > 0);
     struct producer **buckets = calloc((size_t)ps->buckets_count * 2, sizeof(buckets[0]));
     if (buckets == NULL) {
         return;
