@@ -199,6 +199,8 @@ def main():
         report["figures"][name] = BENCHES[name]()
         print(json.dumps(report["figures"][name], indent=1), flush=True)
     stem = ROOT / "perf" / "results" / f"{report['date']}-node"
+    if stem.with_suffix(".json").exists():  # A run of some figures leaves the day's others.
+        report["figures"] = json.loads(stem.with_suffix(".json").read_text())["figures"] | report["figures"]
     stem.with_suffix(".json").write_text(json.dumps(report, indent=1) + "\n")
     stem.with_suffix(".md").write_text(as_markdown(report))
     print(f"wrote {stem.relative_to(ROOT)}.json and .md")
