@@ -19,7 +19,7 @@ struct cluster_settings {
     struct uuid cluster_id; /* As in format.json (storage/data_dir.h). */
     const char *rack;       /* NULL = none. */
 
-    /* Opened and locked by the broker. Exactly one for now: cluster_start refuses more. */
+    /* Opened and locked by the broker. Exactly one: cluster_start refuses more. */
     const char *const *data_dirs;
     uint32_t data_dirs_count;
     bool is_flush_shared; /* data_dir.fs.is_flush_shared of that directory. */
