@@ -4,60 +4,7 @@
 #include <criterion/new/assert.h>
 #include <string.h>
 
-#include "tests/support/sim_node.h"
-
-enum { BATCH_MAX = 4096 };
-
-struct batch {
-    uint8_t bytes[BATCH_MAX];
-    size_t size;
-};
-
-static struct disk_sim *new_disk(void)
-{
-    return disk_sim_new(
-        &(struct disk_sim_options){.is_direct_capable = true, .is_flush_shared = true});
-}
-
-static void end_node(struct sim_node *n, struct disk_sim *disk)
-{
-    sim_node_stop(n);
-    free(n);
-    disk_sim_free(disk);
-}
-
-/* count records "v", as a client sends them. */
-static void make_batch_of(struct batch *b, int count, int64_t pid, int16_t epoch, int32_t sequence)
-{
-    struct batch_builder builder;
-    batch_builder_init(&builder, BATCH_MAX);
-    for (int i = 0; i < count; i++) {
-        const struct batch_record record = {
-            .timestamp = 1700000000000 + i,
-            .key = slice_of_string("k"),
-            .value = slice_of_string("v"),
-        };
-        enum err e = batch_builder_add(&builder, &record);
-        cr_assert(eq(int, e, ERR_OK));
-    }
-    struct wbuf w;
-    wbuf_init_fixed(&w, b->bytes, sizeof(b->bytes));
-    const struct batch_identity identity = {pid, epoch, sequence};
-    cr_assert(eq(int, batch_builder_finish(&builder, CODEC_NONE, &identity, &w), ERR_OK));
-    b->size = w.size;
-    batch_builder_done(&builder);
-}
-
-static struct partition_op
-produce_op(const struct uuid *topic, int32_t partition, const struct batch *b)
-{
-    return (struct partition_op){
-        .kind = PARTITION_PRODUCE,
-        .id = {*topic, partition},
-        .current_leader_epoch = -1,
-        .in.produce = {.batch = slice_of(b->bytes, b->size), .acks = -1, .produce_version = 9},
-    };
-}
+#include "tests/support/cluster_rig.h"
 
 static void make_stamped_batch_of(struct batch *b,
                                   const int64_t *timestamps,
