@@ -90,6 +90,7 @@ int cli_topic_create(struct cli *cli);
 int cli_topic_list(struct cli *cli);
 int cli_topic_describe(struct cli *cli);
 int cli_topic_delete(struct cli *cli);
+int cli_topic_trim(struct cli *cli);
 int cli_produce(struct cli *cli);
 int cli_consume(struct cli *cli);
 int cli_log_dump(struct cli *cli);

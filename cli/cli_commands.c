@@ -46,6 +46,12 @@ static const struct cli_option create_options[] = {
     {0},
 };
 
+static const struct cli_option trim_options[] = {
+    {.letter = 'o', .name = "offset", .kind = CLI_TEXT, .value = "WHERE", .help = "what stays begins here: end, N, -N (the last N), @TIME"},
+    {.letter = 'p', .name = "partition", .kind = CLI_NUMBER, .value = "N", .help = "only this partition (default: all)", .min = 0, .max = INT32_MAX},
+    {0},
+};
+
 static const struct cli_option produce_options[] = {
     {.letter = 'k', .name = "key", .kind = CLI_TEXT, .value = "KEY", .help = "key of every record"},
     {.letter = 'K', .name = "key-separator", .kind = CLI_TEXT, .value = "TEXT", .help = "lines are KEY TEXT VALUE: what stands between"},
@@ -86,6 +92,14 @@ static const char dump_details[] =
     "and recovery cuts them. D is the index known to be durable when the entry was written.\n"
     "With --json each item is a line: {\"file\",\"pos\",\"kind\":segment|entry|bad|cut|end,...}.\n";
 
+static const char trim_details[] =
+    "The records below WHERE are deleted for good; offsets stay as they are. WHERE: end (all "
+    "records "
+    "go),\n"
+    "an offset, -N to keep the last N of each partition, or @TIME to keep what is younger (see "
+    "'coreflume\n"
+    "help consume' for times). Topics whose cleanup.policy is compact alone are refused.\n";
+
 static const char consume_details[] =
     "WHERE: start, end, an offset, -N for the last N of each partition, or @TIME: @MILLISECONDS "
     "since\n"
@@ -109,6 +123,7 @@ const struct cli_command CLI_COMMANDS[] = {
     {.name = "topic list", .operands = "", .summary = "list topics", .has_brokers = true, .has_json = true, .run = cli_topic_list},
     {.name = "topic describe", .operands = "NAME", .summary = "partitions, leaders and offsets of a topic", .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_describe},
     {.name = "topic delete", .operands = "NAME...", .summary = "delete topics and their records", .operands_min = 1, .operands_max = -1, .has_brokers = true, .has_json = true, .run = cli_topic_delete},
+    {.name = "topic trim", .operands = "NAME", .summary = "delete the oldest records of a topic", .details = trim_details, .options = trim_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_trim},
     {.name = "produce", .operands = "TOPIC", .summary = "write standard input to a topic, a record a line", .options = produce_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_produce},
     {.name = "consume", .operands = "TOPIC", .summary = "print the records of a topic", .details = consume_details, .options = consume_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_consume},
     {.name = "log dump", .operands = "FILE...", .summary = "what is in segment files, entry by entry", .details = dump_details, .options = dump_options, .operands_min = 1, .operands_max = -1, .has_json = true, .run = cli_log_dump},

@@ -6,9 +6,8 @@
 #include "cli/cli_client.h"
 #include "cli/cli_format.h"
 #include "cli/cli_parse.h"
-#include "cli/cli_time.h"
+#include "cli/cli_places.h"
 #include "client/client.h"
-#include "core/clock.h"
 
 enum {
     WAIT_MS = 1000,
@@ -25,62 +24,22 @@ struct consume {
 
 /* ---- where to start ---- */
 
-/* One partition's place, between where it starts and ends. */
-static int64_t offset_of(const struct cli_where *where, int64_t start, int64_t end, int64_t found)
-{
-    switch (where->kind) {
-    case CLI_WHERE_START:
-        return start;
-    case CLI_WHERE_END:
-        return end;
-    case CLI_WHERE_OFFSET:
-        return where->number;
-    case CLI_WHERE_LAST:
-        return where->number < end - start ? end - where->number : start;
-    case CLI_WHERE_TIME:
-        break;
-    }
-    return found >= 0 ? found : end; /* Nothing so young: only what comes from now on. */
-}
-
-/* Partitions to read: all, or the one of -p. */
-struct places {
-    size_t count;
-    struct client_offset *starts;
-    struct client_offset *ends;
-    struct client_offset *found; /* By time. */
-};
-
-static enum err find_places(struct consume *x, const struct cli_where *where, struct places *p)
-{
-    enum err e = client_find_offsets(x->client, x->topic, p->starts, p->count);
-    if (e == ERR_OK) {
-        e = client_find_offsets(x->client, x->topic, p->ends, p->count);
-    }
-    if (e == ERR_OK && where->kind == CLI_WHERE_TIME) {
-        e = client_find_offsets(x->client, x->topic, p->found, p->count);
-    }
-    return e;
-}
-
-static int assign(struct consume *x, const struct cli_where *where, const struct places *p)
+static int assign(struct consume *x, const struct cli_places *p)
 {
     for (size_t i = 0; i < p->count; i++) {
-        const int64_t start = p->starts[i].offset;
-        const int64_t end = p->ends[i].offset;
-        const int64_t offset = offset_of(where, start, end, p->found[i].offset);
-        if (offset < start || offset > end) {
+        const struct cli_place *place = &p->places[i];
+        if (place->offset < place->start || place->offset > place->end) {
             return cli_fail(x->cli,
                             CLI_FAILED,
                             "offset %" PRId64 " is not in %s[%" PRId32 "], which holds %" PRId64
                             " to %" PRId64 ": use -o start, -o end, or one of these",
-                            offset,
+                            place->offset,
                             x->topic,
-                            p->starts[i].partition,
-                            start,
-                            end);
+                            place->partition,
+                            place->start,
+                            place->end);
         }
-        enum err e = client_consumer_assign(x->consumer, p->starts[i].partition, offset);
+        enum err e = client_consumer_assign(x->consumer, place->partition, place->offset);
         if (e != ERR_OK) {
             return cli_client_fail(x->cli, x->client, e, x->topic);
         }
@@ -88,32 +47,16 @@ static int assign(struct consume *x, const struct cli_where *where, const struct
     return CLI_OK;
 }
 
-static int place(struct consume *x, const struct cli_where *where)
+static int assign_places(struct consume *x, const struct cli_where *where)
 {
-    const int32_t only = (int32_t)cli_number(x->cli, "partition", -1);
-    const int32_t partitions = client_consumer_partitions_count(x->consumer);
-    struct places p = {.count = only >= 0 ? 1 : (size_t)partitions};
-    p.starts = calloc(p.count, sizeof(*p.starts));
-    p.ends = calloc(p.count, sizeof(*p.ends));
-    p.found = calloc(p.count, sizeof(*p.found));
-    int code = CLI_FAILED;
-    if (p.starts == NULL || p.ends == NULL || p.found == NULL) {
-        code = cli_fail(x->cli, CLI_FAILED, "no memory");
-        goto out_free;
+    struct cli_places places = {
+        .count = (size_t)client_consumer_partitions_count(x->consumer),
+    };
+    int code = cli_places_find(x->cli, x->client, x->topic, where, &places);
+    if (code == CLI_OK) {
+        code = assign(x, &places);
+        cli_places_done(&places);
     }
-    for (size_t i = 0; i < p.count; i++) {
-        const int32_t partition = only >= 0 ? only : (int32_t)i;
-        p.starts[i] = (struct client_offset){partition, CLIENT_OFFSET_START, -1};
-        p.ends[i] = (struct client_offset){partition, CLIENT_OFFSET_END, -1};
-        p.found[i] = (struct client_offset){partition, where->number, -1};
-    }
-    enum err e = find_places(x, where, &p);
-    code = e == ERR_OK ? assign(x, where, &p) : cli_client_fail(x->cli, x->client, e, x->topic);
-
-out_free:
-    free(p.starts);
-    free(p.ends);
-    free(p.found);
     return code;
 }
 
@@ -234,24 +177,17 @@ static int prepare_output(struct consume *x)
 int cli_consume(struct cli *cli)
 {
     struct consume x = {.cli = cli, .topic = cli->operands[0]};
-    struct clock clock;
-    clock_init_real(&clock);
     struct cli_where where;
-    const char *text = cli_text(cli, "offset", "start");
-    if (!cli_where_parse(text, clock_wall_ms(&clock), &where)) {
-        return cli_fail(cli,
-                        CLI_USAGE,
-                        "option '--offset': '%s' is none of start, end, N, -N, @TIME (see "
-                        "'coreflume help consume')",
-                        text);
+    int code = cli_places_option(cli, "start", &where);
+    if (code == CLI_OK) {
+        code = prepare_output(&x);
     }
-    int code = prepare_output(&x);
     if (code == CLI_OK) {
         code = cli_client_new(cli, &x.client);
     }
     if (code == CLI_OK) {
         enum err e = client_consumer_new(x.client, x.topic, NULL, &x.consumer);
-        code = e == ERR_OK ? place(&x, &where) : cli_client_fail(cli, x.client, e, x.topic);
+        code = e == ERR_OK ? assign_places(&x, &where) : cli_client_fail(cli, x.client, e, x.topic);
     }
     if (code == CLI_OK) {
         code = run(&x);

@@ -171,6 +171,20 @@ enum err client_find_offsets(struct client *c,
                              struct client_offset *offsets,
                              size_t offsets_count);
 
+struct client_deletion {
+    int32_t partition;
+    int64_t before; /* Records below this offset go; CLIENT_OFFSET_END: all that are there. In. */
+    int64_t start;  /* The first record that is left; -1: not known to be done. Out. */
+};
+
+/* Deletes records for good, from the start of each partition on. Each partition succeeds or fails
+ * by itself: after an error start tells which did. ERR_OUT_OF_RANGE  before is behind the last
+ * record ERR_POLICY        the topic is compacted, and not deleted from */
+enum err client_delete_records(struct client *c,
+                               const char *topic,
+                               struct client_deletion *deletions,
+                               size_t deletions_count);
+
 /* ---- records ---- */
 
 struct client_header {

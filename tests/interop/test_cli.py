@@ -409,6 +409,29 @@ def test_unknown_topics_partitions_offsets():
         cli(node, "consume", "orders", "-o", 9).fails(1, "offset 9 is not in orders[0], which holds 0 to 1")
 
 
+def test_trim():
+    with Node(fresh_dir("cli_trim") / "data") as node:
+        cli(node, "topic", "create", "t", "-p", 2).ok()
+        cli(node, "produce", "t", "-p", 0, text_in="a\nb\nc\nd\n").ok()
+        cli(node, "produce", "t", "-p", 1, text_in="x\n").ok()
+        cli(node, "topic", "trim", "t").fails(2, "name it with -o")
+        cli(node, "topic", "trim", "t", "-o", "soon").fails(2, "'soon' is none of start, end")
+        cli(node, "topic", "trim", "tt", "-o", "end").fails(1, "did you mean 't'?")
+        cli(node, "topic", "trim", "t", "-o", "end", "-p", 2).fails(1, "has no partition 2, only 0 to 1")
+        cli(node, "topic", "trim", "t", "-o", 3).fails(1, "3 is behind the end of t[1], which holds 0 to 1")
+        equal(cli(node, "consume", "t", "-p", 0, "-e").lines(), ["a", "b", "c", "d"], "nothing was deleted")
+        text = cli(node, "topic", "trim", "t", "-o", -2).ok().out
+        expect(re.search(r"^0 +0 +2 +4$", text, re.M) and re.search(r"^1 +0 +0 +1$", text, re.M), text)
+        equal(cli(node, "consume", "t", "-p", 0, "-e", "-f", "%o %v\\n").lines(), ["2 c", "3 d"], "the last two stay")
+        equal(cli(node, "topic", "trim", "t", "-p", 0, "-o", 1, "--json").json(),
+              {"name": "t", "partitions": [{"partition": 0, "trimmed": True, "before": 2, "start": 2}]}, "never back")
+        cli(node, "topic", "trim", "t", "-o", "@9999999999999").ok()
+        equal(cli(node, "consume", "t", "-e").lines(), [], "all older than a time to come")
+        equal(kcat(node, "-Q", "-t", "t:0:-2")[0].split()[-1], "4", "kcat's earliest")
+        cli(node, "topic", "create", "c", "-c", "cleanup.policy=compact").ok()
+        cli(node, "topic", "trim", "c", "-o", "end").fails(1, "its cleanup.policy is compact")
+
+
 def test_output_that_cannot_be_written():
     with Node(fresh_dir("cli_full") / "data") as node:
         cli(node, "topic", "create", "o").ok()

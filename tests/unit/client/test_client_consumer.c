@@ -6,6 +6,7 @@
 
 #include "client/client.h"
 #include "kafka/proto/api_keys.h"
+#include "kafka/proto/delete_records.h"
 #include "kafka/proto/error_codes.h"
 #include "kafka/proto/fetch.h"
 #include "kafka/proto/list_offsets.h"
@@ -351,4 +352,53 @@ Test(client_consumer, offsets_of_unknown_partition_change_nothing)
     struct client_offset offsets[] = {{3, CLIENT_OFFSET_END, 77}};
     cr_assert(eq(int, client_find_offsets(client, "t", offsets, 1), ERR_INVALID));
     cr_assert(eq(i64, offsets[0].offset, 77));
+}
+
+/* ---- records deleted ---- */
+
+static void answer_deletions(const int16_t *codes, size_t count)
+{
+    struct delete_records_response response;
+    struct delete_records_response_topic topic;
+    struct delete_records_response_partition partitions[FAKE_PARTITIONS_MAX];
+    delete_records_response_init(&response);
+    delete_records_response_topic_init(&topic);
+    topic.name = slice_of_string("t");
+    topic.partitions = partitions;
+    topic.partitions_count = count;
+    for (size_t i = 0; i < count; i++) {
+        delete_records_response_partition_init(&partitions[i]);
+        partitions[i].partition_index = (int32_t)i;
+        partitions[i].error_code = codes[i];
+        partitions[i].low_watermark = codes[i] == KAFKA_NONE ? 5 : -1;
+    }
+    response.topics = &topic;
+    response.topics_count = 1;
+    fake_broker_answer(&broker, API_DELETE_RECORDS, &response);
+}
+
+Test(client_consumer, after_a_refused_deletion_it_is_known_which_were_done)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 3);
+    answer_deletions((int16_t[]){KAFKA_NONE, KAFKA_OFFSET_OUT_OF_RANGE, KAFKA_NONE}, 3);
+    struct client_deletion deletions[] = {{0, 5, 77}, {1, 9, 77}, {2, CLIENT_OFFSET_END, 77}};
+    cr_assert(eq(int, client_delete_records(client, "t", deletions, 3), ERR_OUT_OF_RANGE));
+    cr_assert(ne(ptr, strstr(client_why(client), "t[1]"), NULL), "%s", client_why(client));
+    cr_assert(eq(i64, deletions[0].start, 5));
+    cr_assert(eq(i64, deletions[1].start, -1));
+    cr_assert(eq(i64, deletions[2].start, 5));
+}
+
+Test(client_consumer, a_deletion_is_asked_again_of_a_new_leader)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    answer_deletions((int16_t[]){KAFKA_NOT_LEADER_OR_FOLLOWER}, 1);
+    fake_broker_metadata(&broker, 1);
+    answer_deletions((int16_t[]){KAFKA_NONE}, 1);
+    struct client_deletion deletions[] = {{0, 5, -1}};
+    enum err e = client_delete_records(client, "t", deletions, 1);
+    cr_assert(eq(int, e, ERR_OK), "%s", client_why(client));
+    cr_assert(eq(i64, deletions[0].start, 5));
 }
