@@ -85,12 +85,17 @@ static const struct cli_option dump_options[] = {
 
 /* clang-format on */
 static const char dump_details[] =
-    "FILE: a segment, <data>/logs/<topic-id>-<partition>/*.log. The broker may run meanwhile. "
-    "Bytes\n"
-    "that are not the next entry are shown as BAD: behind the last write of a crash that is "
-    "normal,\n"
-    "and recovery cuts them. D is the index known to be durable when the entry was written.\n"
-    "With --json each item is a line: {\"file\",\"pos\",\"kind\":segment|entry|bad|cut|end,...}.\n";
+    "FILE, by its name: a segment (<data>/logs/<topic-id>-<partition>/*.log), entry by entry; a\n"
+    "checkpoint (*.checkpoint, beside them); a store (<data>/shard-N.store): what is durably known "
+    "of\n"
+    "each log. The broker may run meanwhile.\n"
+    "Bytes of a segment that are not the next entry are shown as BAD: behind the last write of a "
+    "crash\n"
+    "that is normal, and recovery cuts them. D is the index known to be durable when the entry "
+    "was\n"
+    "written. With --json each item is a line: {\"file\",\"kind\",...}, of segments with "
+    "\"pos\" and kinds\n"
+    "segment, entry, bad, cut, end.\n";
 
 static const char trim_details[] =
     "The records below WHERE are deleted for good; offsets stay as they are. WHERE: end (all "
@@ -126,7 +131,7 @@ const struct cli_command CLI_COMMANDS[] = {
     {.name = "topic trim", .operands = "NAME", .summary = "delete the oldest records of a topic", .details = trim_details, .options = trim_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_trim},
     {.name = "produce", .operands = "TOPIC", .summary = "write standard input to a topic, a record a line", .options = produce_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_produce},
     {.name = "consume", .operands = "TOPIC", .summary = "print the records of a topic", .details = consume_details, .options = consume_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_consume},
-    {.name = "log dump", .operands = "FILE...", .summary = "what is in segment files, entry by entry", .details = dump_details, .options = dump_options, .operands_min = 1, .operands_max = -1, .has_json = true, .run = cli_log_dump},
+    {.name = "log dump", .operands = "FILE...", .summary = "what is in the files of logs: segments, checkpoints, stores", .details = dump_details, .options = dump_options, .operands_min = 1, .operands_max = -1, .has_json = true, .run = cli_log_dump},
     {.name = "check", .operands = "", .summary = "what of this machine helps or hurts a broker, and what to do", .options = check_options, .has_json = true, .run = cli_check},
     {.name = "version", .operands = "", .summary = "what this binary is", .has_json = true, .run = cli_version},
     {.name = "help", .operands = "[COMMAND]", .summary = "help on a command", .operands_max = 2, .run = cli_help},

@@ -26,8 +26,8 @@ struct cli_places {
 /* Reads -o (fallback if it was not given). CLI_OK, or CLI_USAGE and a line on err. */
 int cli_places_option(struct cli *cli, const char *fallback, struct cli_where *ret_where);
 
-/* Asks for the places of all partitions, p->count of them, or of the one of -p. CLI_OK, or CLI_FAILED
- * and a line on err. Freed by cli_places_done. */
+/* Asks for the places of all partitions, p->count of them, or of the one of -p. CLI_OK, or
+ * CLI_FAILED and a line on err. Freed by cli_places_done. */
 int cli_places_find(struct cli *cli,
                     struct client *c,
                     const char *topic,

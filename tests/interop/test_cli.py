@@ -299,6 +299,36 @@ def test_log_dump():
     run("log", "dump", pathlib.Path(__file__)).fails(1, "not a segment file")
 
 
+def test_dump_of_stores_and_checkpoints():
+    """A clean stop leaves a checkpoint: small ones in the store, large ones in files."""
+    data = fresh_dir("cli_dump_values") / "data"
+    with Node(data, "--cores", "0", "--set", "coreflume.log.checkpoint.bytes=65536") as node:
+        cli(node, "topic", "create", "d", "-c", "segment.bytes=1048576").ok()
+        for _ in range(3):
+            cli(node, "produce", "d", text_in="\n".join(LINES)).ok()
+        described = cli(node, "topic", "describe", "d", "--json").json()
+        running = run("log", "dump", data / "shard-0.store", "--json").json_lines()
+        expect(any(i["kind"] == "segment_record" for i in running), "while the broker runs")
+    items = run("log", "dump", data / "shard-0.store", "--json").json_lines()
+    equal((items[0]["kind"], items[0]["store"]["shard"], items[0]["store"]["shards"]), ("store", 0, 1), "the store")
+    log = f"{described['id']}-0"
+    of_log = {i["kind"]: i[i["kind"]] for i in items[1:] if i[i["kind"]].get("log") == log}
+    equal(of_log["checkpoint_record"]["next_offset"], described["partitions"][0]["end"], "the end of the log")
+    expect(of_log["segment_record"]["filled_to"] > 0 and of_log["durable"]["durable_index"] > 0, of_log)
+    text = run("log", "dump", data / "shard-0.store").ok().out
+    expect(re.search(rf"^  log id={log} version=\d+ values=\d+$", text, re.M), text)
+    expect(re.search(r"^    durable durable_index=\d+ commit_index=\d+ generation=\d+$", text, re.M), text)
+    damaged = data.parent / "shard-9.store"
+    damage = bytearray((data / "shard-0.store").read_bytes())
+    damage[4096 + 100] ^= 1
+    damage[4096 * 257 + 100] ^= 1
+    damaged.write_bytes(damage)
+    run("log", "dump", damaged).fails(1, "damaged at position")
+    damage[100] ^= 1
+    damaged.write_bytes(damage)
+    run("log", "dump", damaged).fails(1, "not a store file")
+
+
 # ---- the machine, the binary, help ----
 
 def test_check():

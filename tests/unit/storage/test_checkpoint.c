@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "storage/checkpoint.h"
+#include "storage/dump_values.h"
 #include "storage/segment_format.h"
 
 #include "tests/support/log_rig.h"
@@ -246,6 +247,25 @@ static void checkpoint_path(struct log_rig *rig, char path[256])
     cr_assert(eq(int, checkpoint_record_decode(stored(rig), &r, &rest), ERR_OK));
     cr_assert(gt(u64, r.file_size, 0));
     log_rig_path(r.index, ".checkpoint", path);
+}
+
+/* `coreflume log dump` shows the file, and refuses bytes that are none. */
+Test(checkpoint, a_file_of_one_can_be_shown)
+{
+    struct log_rig *rig = rig_open(25);
+    rig->state_size_max = 30 << 10;
+    fill(rig, 60);
+    log_rig_settle(rig);
+    char path[256];
+    checkpoint_path(rig, path);
+    struct checkpoint_dump d;
+    cr_assert(eq(int, checkpoint_dump_load(&rig->ss.s->io, path, &d), ERR_OK));
+    cr_assert(eq(u64, d.checkpoint.header.index, log_checkpoint_index(rig->log)));
+    cr_assert(gt(u64, d.checkpoint.header.state_size, CHECKPOINT_INLINE_SIZE_MAX));
+    checkpoint_dump_done(&d);
+    log_rig_path(1, ".log", path);
+    cr_assert(eq(int, checkpoint_dump_load(&rig->ss.s->io, path, &d), ERR_CORRUPT));
+    rig_close(rig);
 }
 
 enum doubt {
