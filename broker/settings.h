@@ -29,9 +29,10 @@ struct listener_settings {
 };
 
 struct broker_settings {
-    /* cluster_id, data_dirs and is_flush_shared are filled by the broker at start. */
+    /* cluster_id and data_dirs are filled by the broker at start. */
     struct cluster_settings cluster;
     const char *data_dir;
+    uint64_t space_reserve_size; /* Of each data directory; 0 = by the size of its disk. */
 
     struct listener_settings listeners[LISTENERS_MAX];
     uint32_t listeners_count;

@@ -22,6 +22,7 @@
 #include "kafka/dispatch.h"
 #include "net/conn.h"
 #include "storage/data_dir.h"
+#include "storage/space.h"
 
 enum broker_state {
     BROKER_IDLE,
@@ -73,7 +74,7 @@ struct broker {
 
     bool has_data_dir;
     struct data_dir data_dir;
-    const char *data_dirs[1]; /* What settings.cluster points at. */
+    struct cluster_data_dir cluster_dirs[1]; /* What settings.cluster points at. */
     struct cluster_set *clusters;
     struct dispatch_settings dispatch_settings;
     struct net_address advertised[LISTENERS_MAX];
@@ -320,6 +321,12 @@ static void on_cluster_started(void *context, enum err e, const char *why)
     send_front(b, 0, run_open);
 }
 
+static uint64_t reserve_of(const struct broker *b, const struct data_dir *d)
+{
+    const uint64_t asked_size = b->settings.space_reserve_size;
+    return asked_size != 0 ? asked_size : space_reserve_default(d->fs.size);
+}
+
 static enum err open_data_dir(struct broker *b)
 {
     static_assert((int)DATA_WHY_SIZE <= (int)BROKER_WHY_SIZE, "the line fits");
@@ -329,15 +336,15 @@ static enum err open_data_dir(struct broker *b)
         return e;
     }
     b->has_data_dir = true;
-    b->data_dirs[0] = b->data_dir.path;
     struct cluster_settings *cluster = &b->settings.cluster;
-    cluster->data_dirs = b->data_dirs;
+    b->cluster_dirs[0] = (struct cluster_data_dir){
+        .path = b->data_dir.path,
+        .is_flush_shared = b->data_dir.fs.is_flush_shared,
+        .space_reserve_size = reserve_of(b, &b->data_dir),
+    };
+    cluster->data_dirs = b->cluster_dirs;
     cluster->data_dirs_count = 1;
     cluster->cluster_id = b->data_dir.cluster_id;
-    cluster->is_flush_shared = b->data_dir.fs.is_flush_shared;
-    if (cluster->space_reserve_size == 0) {
-        cluster->space_reserve_size = space_reserve_default(b->data_dir.fs.size);
-    }
     return ERR_OK;
 }
 

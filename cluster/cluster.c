@@ -157,7 +157,7 @@ void cluster_set_free(struct cluster_set *set)
     }
     for (uint16_t i = 0; i < set->shards_count; i++) {
         struct cluster *c = set->clusters[i];
-        assert(c->store == NULL);
+        assert(c->dirs == NULL);
         assert(c->controller == NULL);
         partition_table_done(&c->partitions);
         free(c);
@@ -201,13 +201,14 @@ struct topic_config_set cluster_topic_configs(const struct cluster *c, const str
 
 uint32_t cluster_problems(struct cluster *c, struct cluster_problem ret[CLUSTER_PROBLEMS_MAX])
 {
-    space_sample(&c->space);
-    if (!space_is_short(&c->space)) {
+    struct space *sp = &c->dirs[0].space;
+    space_sample(sp);
+    if (!space_is_short(sp)) {
         return 0;
     }
     ret[0] = (struct cluster_problem){
         .code = "disk_full",
-        .subject = c->space.dir,
+        .subject = sp->dir,
         .action = "free some space: delete topics or records, or shorten retention; records are "
                   "taken again by themselves then",
     };

@@ -17,16 +17,13 @@
 #include "cluster/recoder.h"
 #include "cluster/retention.h"
 #include "cluster/settings.h"
+#include "cluster/shard_dir.h"
 #include "core/list.h"
 #include "core/shard.h"
 #include "core/stats.h"
-#include "storage/flusher.h"
-#include "storage/log.h"
-#include "storage/log_shared.h"
-#include "storage/store.h"
 
 enum {
-    CLUSTER_STATS_COUNT = 25,
+    CLUSTER_STATS_COUNT = 14,
     CLUSTER_WHY_SIZE = 512,
 };
 
@@ -42,11 +39,9 @@ struct cluster {
     bool is_quiescing;
     struct timer drain_timer; /* From cluster_quiesce on. */
 
-    struct flusher *flusher;
-    struct store *store;
-    struct log_shared *log_shared;
-    struct space space;
-    struct log_env log_env;
+    struct shard_dir *dirs; /* As settings->data_dirs; from the start until all are closed. */
+    uint32_t dirs_count;
+    struct shard_dir_owner dir_owner;
 
     struct metadata *metadata;
     struct partition_env partition_env;
@@ -57,11 +52,12 @@ struct cluster {
 
     struct list applying;         /* struct broadcast_leg: command streams, one after the other. */
     struct broadcast_leg *opener; /* The stream whose partitions are being opened now. */
-    struct broadcast_leg *leg;    /* Opening the store, or closing everything. */
+    struct broadcast_leg *leg;    /* Opening the stores, or closing everything. */
+    uint32_t dirs_pending_count;  /* Being opened or closed. */
     uint32_t closing_count;
     struct timer close_timer;
 
-    struct retention *retention; /* While the store is open. */
+    struct retention *retention; /* While the stores are open. */
 
     uint64_t partitions_count; /* For the metric. */
     struct stat stats[CLUSTER_STATS_COUNT];

@@ -26,6 +26,7 @@
 #include "core/assert.h"
 #include "core/logger.h"
 #include "core/sm.h"
+#include "storage/store.h"
 
 enum life_state {
     LIFE_CHECK,
@@ -140,7 +141,7 @@ static void report_orphans(struct cluster_life *life)
 {
     struct orphan_search search = {.engine = controller_driver_engine(life->c->controller)};
     char path[4096];
-    (void)snprintf(path, sizeof(path), "%s/logs", life->c->log_env.dir);
+    (void)snprintf(path, sizeof(path), "%s/logs", life->c->dirs[0].settings->path);
     enum err e = io_list_dir(&life->s->io, path, &search, look_at_directory);
     if (e == ERR_OK && search.count > 0) {
         log_warn(life->s->log,
@@ -218,7 +219,7 @@ static void on_stores_opened(void *context, enum err error, uint32_t failed_coun
             life->why,
             sizeof(life->why),
             "cannot open the shard stores in %s (%s): %s",
-            life->set->settings->data_dirs[0],
+            life->set->settings->data_dirs[0].path,
             err_name(error),
             error == ERR_CORRUPT
                 ? "one is damaged (the log says where); restore the data directory from a "
@@ -227,7 +228,7 @@ static void on_stores_opened(void *context, enum err error, uint32_t failed_coun
         start_failed(life, error);
         return;
     }
-    store_drop_stale(life->s, life->set->settings->data_dirs[0]);
+    store_drop_stale(life->s, life->set->settings->data_dirs[0].path);
     move(life, LIFE_WAIT_CONTROLLER);
     life->c->controller = controller_driver_start(life->c, life, on_controller_ready);
 }

@@ -102,6 +102,12 @@ static const struct commit_rule commit_rule = {.voters_count = 1};
 static void run_queue(struct controller_driver *d);
 static void start_next_removal(struct controller_driver *d);
 
+/* Where group 0 is. */
+static const struct shard_dir *group_dir(const struct controller_driver *d)
+{
+    return &d->c->dirs[0];
+}
+
 static void move(struct controller_driver *d, enum driver_state next)
 {
     sm_move(driver_states, &d->state, (uint8_t)next);
@@ -461,7 +467,7 @@ static void change_committed(struct controller_driver *d, struct change *change)
  * itself, go on. */
 static enum err check_space(struct controller_driver *d, struct controller_request *r)
 {
-    struct space *sp = &d->c->space;
+    struct space *sp = &d->c->dirs[0].space;
     const bool has_some = space_may_take(sp, SPACE_DATA, 1) && !space_is_short(sp);
     if (r->in.create_topic.is_validate_only || has_some) {
         return ERR_OK;
@@ -570,7 +576,7 @@ static enum err append(struct controller_driver *d, struct change *change)
 
 static void fail_start(struct controller_driver *d, enum err e)
 {
-    store_wait_cancel(d->c->store, &d->term_wait);
+    store_wait_cancel(group_dir(d)->store, &d->term_wait);
     move(d, DRIVER_FAILED);
     report_ready(d, e);
 }
@@ -585,7 +591,7 @@ static void refused(struct controller_driver *d, struct change *change, enum err
     (void)snprintf(d->why,
                    sizeof(d->why),
                    "cannot append to the controller's log in %s (%s): %s",
-                   d->c->log_env.dir,
+                   group_dir(d)->settings->path,
                    err_name(e),
                    e == ERR_NO_SPACE ? "the disk is full: free some space" : "not enough memory");
     change_finish(change, e);
@@ -653,7 +659,7 @@ static void on_failed(void *context, enum err e)
         (void)snprintf(d->why,
                        sizeof(d->why),
                        "cannot write the controller's log in %s: %s",
-                       d->c->log_env.dir,
+                       group_dir(d)->settings->path,
                        err_name(e));
         fail_start(d, e);
     } else if (d->state == DRIVER_SERVING) {
@@ -726,7 +732,7 @@ enum {
 static enum err read_vote(struct controller_driver *d, uint64_t *ret_term)
 {
     struct slice value;
-    if (!store_get(d->c->store, &vote_key, &value)) {
+    if (!store_get(group_dir(d)->store, &vote_key, &value)) {
         *ret_term = 0;
         return ERR_OK;
     }
@@ -747,7 +753,7 @@ static enum err write_vote(struct controller_driver *d)
     wbuf_init_fixed(&w, bytes, sizeof(bytes));
     wbuf_u64(&w, d->term);
     wbuf_i32(&w, d->c->settings->node_id);
-    return store_put(d->c->store, &vote_key, wbuf_slice(&w));
+    return store_put(group_dir(d)->store, &vote_key, wbuf_slice(&w));
 }
 
 static void on_term_durable(struct store_wait *w)
@@ -804,7 +810,7 @@ static void say_why_not_opened(struct controller_driver *d, enum err e)
     (void)snprintf(d->why,
                    sizeof(d->why),
                    "cannot open the controller's log in %s/logs (%s): %s",
-                   d->c->log_env.dir,
+                   group_dir(d)->settings->path,
                    err_name(e),
                    what);
 }
@@ -825,7 +831,7 @@ static void on_opened(void *context, enum err e)
     (void)commit_take(&commit_rule, d->log);
     move(d, DRIVER_WAIT_TERM);
     d->term_wait.on_durable = on_term_durable;
-    store_wait_durable(d->c->store, &d->term_wait);
+    store_wait_durable(group_dir(d)->store, &d->term_wait);
 }
 
 static const struct log_callbacks log_callbacks = {
@@ -856,7 +862,7 @@ controller_driver_start(struct cluster *c, void *context, controller_ready_fn *o
     task_init(&d->stopped_task, "controller_stopped", run_stopped);
 
     const struct log_open open = {
-        .env = &c->log_env,
+        .env = &c->dirs[0].log_env,
         .id = {.topic_id = CONTROLLER_TOPIC_ID},
         .name = "__cluster_metadata-0",
         .options = c->settings->controller_log,

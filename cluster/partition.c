@@ -499,7 +499,7 @@ struct partition *partition_open(const struct partition_open *how)
     list_init(&p->start_waits);
 
     struct log_open open = {
-        .env = how->env->log,
+        .env = how->log_env,
         .id = p->id,
         .name = p->name,
         .options = log_options_of(how->env->settings, &t->settings),

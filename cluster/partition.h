@@ -64,7 +64,6 @@ struct partition_counters {
 struct partition_env {
     struct shard *s;
     const struct cluster_settings *settings;
-    const struct log_env *log;
     struct partition_counters *counters;
     struct recoder *recoder; /* For batches that are looked into, or stored in another codec. */
     uint64_t term;           /* Group 0's term of this start. */
@@ -86,7 +85,8 @@ uint64_t commit_take(const struct commit_rule *rule, struct log *log);
 
 struct partition_open {
     const struct partition_env *env;
-    const struct topic *topic; /* Used during the call only. */
+    const struct log_env *log_env; /* Of its data directory. */
+    const struct topic *topic;     /* Used during the call only. */
     int32_t partition;
     void *context;
     /* ERR_OK, or the reason why the partition is FAILED; it exists and answers either way. From the

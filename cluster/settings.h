@@ -14,18 +14,23 @@
 #include "storage/log.h"
 #include "storage/log_shared.h"
 
+/* A data directory, as storage/data_dir.h found it. */
+struct cluster_data_dir {
+    const char *path;
+    bool is_flush_shared;
+    /* What is kept free on its file system for deletes and the broker's own needs
+     * (storage/space.h); 0 = nothing. */
+    uint64_t space_reserve_size;
+};
+
 struct cluster_settings {
     int32_t node_id;
     struct uuid cluster_id; /* As in format.json (storage/data_dir.h). */
     const char *rack;       /* NULL = none. */
 
-    /* Opened and locked by the broker. Exactly one: cluster_start refuses more. */
-    const char *const *data_dirs;
+    /* Opened and locked by the broker, the first of them with group 0. */
+    const struct cluster_data_dir *data_dirs;
     uint32_t data_dirs_count;
-    bool is_flush_shared; /* data_dir.fs.is_flush_shared of that directory. */
-    /* What is kept free on its file system for deletes and the broker's own needs
-     * (storage/space.h); 0 = nothing. */
-    uint64_t space_reserve_size;
 
     int32_t partitions_count_default;   /* num.partitions */
     int16_t replication_factor_default; /* default.replication.factor */

@@ -59,9 +59,6 @@ static void add_stats(struct cluster *c)
     add_stat(c, &i, STAT_HISTOGRAM, "coreflume_produce_commit_seconds", &n->produce_us);
     add_stat(c, &i, STAT_COUNTER, "coreflume_produce_early_answers_total", &n->early_answers);
     add_stat(c, &i, STAT_COUNTER, "coreflume_recoded_batches_total", &c->recoder.recoded_batches);
-    add_stat(c, &i, STAT_GAUGE, "coreflume_disk_available_bytes", &c->space.available_size);
-    add_stat(c, &i, STAT_GAUGE, "coreflume_disk_full", &c->space.is_short);
-    add_stat(c, &i, STAT_COUNTER, "coreflume_disk_refused_total", &c->space.refused);
     static const char *const helps[] = {
         "Batches appended.",
         "Records appended.",
@@ -77,48 +74,10 @@ static void add_stats(struct cluster *c)
         "From the arrival of a batch at its partition until it is committed.",
         "Batches answered before their flush, on topics with coreflume.ack=memory.",
         "Batches stored in another codec than they came in, by compression.type.",
-        "Free on the data directory's file system, when the shard last needed some.",
-        "1 while the reserve is all that is left on the disk, and records are refused.",
-        "Appends, and space ahead of them, refused to keep the disk's reserve.",
     };
     assert_cmp(i, ==, sizeof(helps) / sizeof(helps[0]));
     for (uint32_t j = 0; j < i; j++) {
         c->stats[j].help = helps[j];
-        stats_add(&c->s->stats, &c->stats[j]);
-    }
-}
-
-/* Of the logs: once they have what they share. */
-static void add_log_stats(struct cluster *c)
-{
-    const struct log_shared_stats *n = log_shared_stats(c->log_shared);
-    static const char *const helps[] = {
-        "Runs of compaction that went through.",
-        "Segments rewritten without the padding of tiny batches.",
-        "Compactions and repackings that ended with an error.",
-        "Bytes read by compaction and repacking.",
-        "Bytes written by compaction and repacking.",
-        "Records removed by compaction.",
-    };
-    uint32_t first = 0;
-    while (c->stats[first].name != NULL) {
-        first++;
-    }
-    uint32_t i = first;
-    add_stat(c, &i, STAT_COUNTER, "coreflume_compactions_total", &n->compactions);
-    add_stat(c, &i, STAT_COUNTER, "coreflume_repacks_total", &n->repacks);
-    add_stat(c, &i, STAT_COUNTER, "coreflume_compactions_failed_total", &n->compactions_failed);
-    add_stat(c, &i, STAT_COUNTER, "coreflume_compact_read_bytes_total", &n->compact_read_bytes);
-    add_stat(
-        c, &i, STAT_COUNTER, "coreflume_compact_written_bytes_total", &n->compact_written_bytes);
-    add_stat(c,
-             &i,
-             STAT_COUNTER,
-             "coreflume_compact_removed_records_total",
-             &n->compact_removed_records);
-    assert_cmp(i - first, ==, sizeof(helps) / sizeof(helps[0]));
-    for (uint32_t j = first; j < i; j++) {
-        c->stats[j].help = helps[j - first];
         stats_add(&c->s->stats, &c->stats[j]);
     }
 }
@@ -135,28 +94,16 @@ static void remove_stats(struct cluster *c)
 
 /* ---- open ---- */
 
-static void leg_done(struct cluster *c, struct broadcast_leg *leg, enum err e)
-{
-    if (e != ERR_OK) {
-        leg->error = e;
-        leg->failed_count++;
-    }
-    broadcast_leg_done(c->s, leg);
-}
-
-static void on_flush_failed(void *context, enum err e)
+static void on_dir_failed(void *context, struct shard_dir *dir, enum err e)
 {
     struct cluster *c = context;
     log_error(c->s->log,
               "flush_failed",
               "dir=%s error=%s action=\"replace the disk; a failed flush is never retried\"",
-              c->log_env.dir,
+              dir->settings->path,
               err_name(e));
-    if (c->log_shared != NULL) {
-        log_shared_fail(c->log_shared, e);
-    }
     if (c->settings->on_fatal == NULL) {
-        panic("flush failed: dir=%s error=%s", c->log_env.dir, err_name(e));
+        panic("flush failed: dir=%s error=%s", dir->settings->path, err_name(e));
     }
     c->settings->on_fatal(c->settings->fatal_context, e, "flush failed");
 }
@@ -166,25 +113,33 @@ static bool owns_log(void *context, const struct partition_id *log)
     return owns(context, log);
 }
 
-static void on_store_opened(void *context, enum err e, struct store *st)
+/* One directory more is open, or never will be. */
+static void dir_opened(struct cluster *c, enum err e)
 {
-    struct cluster *c = context;
     struct broadcast_leg *leg = c->leg;
-    c->leg = NULL;
-    if (e == ERR_OK) {
-        c->store = st;
-        e = log_shared_new(c->s, st, &c->settings->log_shared, &c->log_shared);
+    if (e != ERR_OK) {
+        leg->error = e;
+        leg->failed_count++;
     }
-    if (e == ERR_OK) {
-        add_log_stats(c);
+    assert_cmp(c->dirs_pending_count, >, 0);
+    c->dirs_pending_count--;
+    if (c->dirs_pending_count > 0) {
+        return;
     }
-    c->log_env.store = c->store;
-    c->log_env.shared = c->log_shared;
-    if (e == ERR_OK) {
+    if (leg->failed_count == 0) {
         c->retention = retention_new(c);
     }
-    leg_done(c, leg, e);
+    c->leg = NULL;
+    broadcast_leg_done(c->s, leg);
 }
+
+static void on_dir_opened(void *context, struct shard_dir *dir, enum err e)
+{
+    (void)dir;
+    dir_opened(context, e);
+}
+
+static void on_dir_closed(void *context, struct shard_dir *dir);
 
 void shard_state_open(struct shard *here, struct broadcast_leg *leg)
 {
@@ -196,38 +151,28 @@ void shard_state_open(struct shard *here, struct broadcast_leg *leg)
     c->partition_env = (struct partition_env){
         .s = here,
         .settings = c->settings,
-        .log = &c->log_env,
         .counters = &c->counters,
         .recoder = &c->recoder,
     };
     recoder_init(&c->recoder, here);
-    space_init(&c->space, here, c->settings->data_dirs[0], c->settings->space_reserve_size);
-    space_sample(&c->space);
     add_stats(c);
-
-    enum err e = flusher_new(here, c->settings->is_flush_shared, c, on_flush_failed, &c->flusher);
-    if (e != ERR_OK) {
-        leg_done(c, leg, e);
-        return;
-    }
-    c->log_env = (struct log_env){
-        .s = here,
-        .dir = c->settings->data_dirs[0],
-        .flusher = c->flusher,
-        .space = &c->space,
-    };
-    c->leg = leg;
-    const struct store_open open = {
-        .dir = c->log_env.dir,
-        .flusher = c->flusher,
+    c->dir_owner = (struct shard_dir_owner){
         .context = c,
         .owns = owns_log,
-        .on_opened = on_store_opened,
+        .on_opened = on_dir_opened,
+        .on_failed = on_dir_failed,
+        .on_closed = on_dir_closed,
     };
-    e = store_open_begin(here, &open);
-    if (e != ERR_OK) {
-        c->leg = NULL;
-        leg_done(c, leg, e);
+    c->dirs_count = c->settings->data_dirs_count;
+    c->dirs = memory_alloc_array(c->dirs_count, sizeof(*c->dirs));
+    c->leg = leg;
+    c->dirs_pending_count = c->dirs_count;
+    for (uint32_t i = 0; i < c->dirs_count; i++) {
+        shard_dir_init(&c->dirs[i], here, c->settings, i, &c->dir_owner);
+        enum err e = shard_dir_open(&c->dirs[i]);
+        if (e != ERR_OK) {
+            dir_opened(c, e);
+        }
     }
 }
 
@@ -254,6 +199,7 @@ static void open_partition(struct cluster *c, const struct topic *t, int32_t par
 {
     struct partition *p = partition_open(&(struct partition_open){
         .env = &c->partition_env,
+        .log_env = &c->dirs[0].log_env,
         .topic = t,
         .partition = partition,
         .context = c,
@@ -380,7 +326,7 @@ static void on_partition_deleted(void *context, struct partition *p, enum err e)
     partition_table_remove(&c->partitions, p);
     c->partitions_count = c->partitions.count;
     if (e == ERR_FAILED) {
-        log_purge_begin(&c->log_env, &id, leg, on_purged); /* It was never open. */
+        log_purge_begin(&c->dirs[0].log_env, &id, leg, on_purged); /* It was never open. */
     } else {
         removal_ended(c, leg, e);
     }
@@ -409,7 +355,7 @@ static void remove_more(struct cluster *c, struct broadcast_leg *leg)
             partition_delete(p, leg, on_partition_deleted);
         } else {
             reached(c->s, "log_purged_unopened");
-            log_purge_begin(&c->log_env, &id, leg, on_purged);
+            log_purge_begin(&c->dirs[0].log_env, &id, leg, on_purged);
         }
     }
     if (leg->in_flight_count == 0) {
@@ -463,8 +409,8 @@ void cluster_quiesce(struct cluster *c)
     c->is_quiescing = true;
     c->partition_env.is_quiescing = true;
     shard_timer_arm(c->s, &c->drain_timer, CLUSTER_DRAIN_US);
-    if (c->log_shared != NULL) {
-        log_shared_stop_background(c->log_shared);
+    for (uint32_t i = 0; i < c->dirs_count; i++) {
+        shard_dir_stop_background(&c->dirs[i]);
     }
     partition_table_each(&c->partitions, NULL, refuse_backlog);
 }
@@ -493,7 +439,6 @@ void shard_state_quiesce(struct shard *here, struct broadcast_leg *leg)
     c->is_stopping = true;
     if (c->retention != NULL) {
         retention_stop(c->retention);
-        log_shared_stop_background(c->log_shared);
     }
     broadcast_leg_done(here, leg);
 }
@@ -512,14 +457,20 @@ void shard_state_close_partitions(struct shard *here, struct broadcast_leg *leg)
     partition_table_each(&c->partitions, c, close_partition);
 }
 
-static void on_store_closed(void *context)
+static void on_dir_closed(void *context, struct shard_dir *dir)
 {
     struct cluster *c = context;
     struct broadcast_leg *leg = c->leg;
+    shard_dir_done(dir);
+    assert_cmp(c->dirs_pending_count, >, 0);
+    c->dirs_pending_count--;
+    if (c->dirs_pending_count > 0) {
+        return;
+    }
     c->leg = NULL;
-    c->store = NULL;
-    flusher_free(c->flusher); /* Accepts NULL. */
-    c->flusher = NULL;
+    free(c->dirs);
+    c->dirs = NULL;
+    c->dirs_count = 0;
     timer_cancel(&c->s->timers, &c->drain_timer);
     recoder_done(&c->recoder);
     remove_stats(c);
@@ -528,25 +479,29 @@ static void on_store_closed(void *context)
     broadcast_leg_done(c->s, leg);
 }
 
-/* The store may have put values that nobody waits for: the round that takes them still runs. After
- * a failed flush, operations that the flusher gave up on still have to come home. */
-static void try_close_store(struct timer *t)
+static bool may_close_dirs(const struct cluster *c)
+{
+    bool is_idle = c->retention == NULL || !retention_is_busy(c->retention);
+    for (uint32_t i = 0; i < c->dirs_count && is_idle; i++) {
+        is_idle = shard_dir_is_idle(&c->dirs[i]);
+    }
+    return is_idle;
+}
+
+static void try_close_dirs(struct timer *t)
 {
     struct cluster *c = container_of(t, struct cluster, close_timer);
-    const bool is_retaining = c->retention != NULL && retention_is_busy(c->retention);
-    if (is_retaining || (c->flusher != NULL && !flusher_is_idle(c->flusher))) {
+    if (!may_close_dirs(c)) {
         shard_timer_arm(c->s, t, FLUSHER_IDLE_CHECK_US);
         return;
     }
-    remove_stats(c); /* Some are in there. */
     retention_free(c->retention);
     c->retention = NULL;
-    log_shared_free(c->log_shared);
-    c->log_shared = NULL;
-    if (c->store == NULL) {
-        on_store_closed(c);
-    } else {
-        store_close(c->store, c, on_store_closed);
+    struct shard_dir *dirs = c->dirs;
+    const uint32_t count = c->dirs_count;
+    c->dirs_pending_count = count;
+    for (uint32_t i = 0; i < count; i++) {
+        shard_dir_close(&dirs[i]); /* With the last one, dirs may be gone. */
     }
 }
 
@@ -555,6 +510,6 @@ void shard_state_close_store(struct shard *here, struct broadcast_leg *leg)
     struct cluster *c = leg->cluster;
     assert(c->s == here);
     c->leg = leg;
-    timer_init(&c->close_timer, try_close_store);
+    timer_init(&c->close_timer, try_close_dirs);
     shard_timer_arm(here, &c->close_timer, 0);
 }

@@ -58,7 +58,7 @@ void flush_client_init(struct flush_client *c, const struct flush_client_ops *op
 
 static void on_advance(struct task *t);
 
-static void export_stats(struct flusher *f)
+static void export_stats(struct flusher *f, const char *labels)
 {
     const struct stat described[STATS_COUNT] = {
         {.kind = STAT_COUNTER,
@@ -80,26 +80,22 @@ static void export_stats(struct flusher *f)
     };
     for (size_t i = 0; i < STATS_COUNT; i++) {
         f->exported[i] = described[i];
-        f->exported[i].labels = f->s->stats_label;
+        f->exported[i].labels = labels == NULL ? f->s->stats_label : labels;
         stats_add(&f->s->stats, &f->exported[i]);
     }
 }
 
-enum err flusher_new(struct shard *s,
-                     bool is_shared,
-                     void *context,
-                     void (*on_failed)(void *context, enum err e),
-                     struct flusher **ret_flusher)
+enum err flusher_new(struct shard *s, const struct flusher_options *o, struct flusher **ret_flusher)
 {
-    size_t ops_count = is_shared ? 1 : FILE_FLUSHES_MAX;
+    size_t ops_count = o->is_shared ? 1 : FILE_FLUSHES_MAX;
     struct flusher *f = calloc(1, sizeof(*f) + ops_count * sizeof(f->ops[0]));
     if (f == NULL) {
         return ERR_BUSY;
     }
     f->s = s;
-    f->is_shared = is_shared;
-    f->context = context;
-    f->on_failed = on_failed;
+    f->is_shared = o->is_shared;
+    f->context = o->context;
+    f->on_failed = o->on_failed;
     f->ops_count = ops_count;
     list_init(&f->asking);
     list_init(&f->rounds[0].clients);
@@ -108,7 +104,7 @@ enum err flusher_new(struct shard *s,
     for (size_t i = 0; i < ops_count; i++) {
         f->ops[i].flusher = f;
     }
-    export_stats(f);
+    export_stats(f, o->stats_labels);
     *ret_flusher = f;
     return ERR_OK;
 }
@@ -189,6 +185,12 @@ static void fail(struct flusher *f, enum err e)
         }
     }
     f->on_failed(f->context, e);
+}
+
+void flusher_fail(struct flusher *f, enum err e)
+{
+    assert(e != ERR_OK);
+    fail(f, e);
 }
 
 void flusher_sync_done(struct flusher *f, const struct io_op *op)

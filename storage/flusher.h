@@ -61,14 +61,16 @@ struct flush_client {
 
 void flush_client_init(struct flush_client *c, const struct flush_client_ops *ops);
 
-/* is_shared: io_fs_info said that one flush covers all files. on_failed is called once when a write
- * or flush failed for good; the flusher has then let go of all its clients, tells them nothing any
- * more and ignores who asks. */
-enum err flusher_new(struct shard *s,
-                     bool is_shared,
-                     void *context,
-                     void (*on_failed)(void *context, enum err e),
-                     struct flusher **ret_flusher);
+struct flusher_options {
+    bool is_shared;           /* io_fs_info said that one flush covers all files. */
+    const char *stats_labels; /* Must outlive the flusher; NULL = the shard's. */
+    void *context;
+    /* Called once when a write or flush failed for good; the flusher has then let go of all its
+     * clients, tells them nothing any more and ignores who asks. */
+    void (*on_failed)(void *context, enum err e);
+};
+enum err
+flusher_new(struct shard *s, const struct flusher_options *o, struct flusher **ret_flusher);
 /* It must be idle, or failed and without writes or flushes in flight. Not from a callback. */
 void flusher_free(struct flusher *f);
 
@@ -87,6 +89,10 @@ void flusher_write_done(struct flusher *f, enum err result);
  * descriptor for it, the flusher fails: what the sync dropped may be what a round of somebody else
  * counts on. f may be NULL: the merge at start, whose failure ends the start. */
 void flusher_sync_done(struct flusher *f, const struct io_op *op);
+
+/* Another shard's flusher of the same file system failed: nothing that this one is told from now on
+ * could be trusted. Like a failed flush of its own; nothing if it has failed already. */
+void flusher_fail(struct flusher *f, enum err e);
 
 /* No round is running and nobody asks, nothing is in flight. */
 bool flusher_is_idle(const struct flusher *f);

@@ -39,6 +39,7 @@ struct store *store_new(struct shard *s, const struct store_open *how)
     }
     st->s = s;
     st->flusher = how->flusher;
+    st->stats_labels = how->stats_labels == NULL ? s->stats_label : how->stats_labels;
     st->fd = -1;
     st->dir = strdup(how->dir);
     st->path = store_path(how->dir, s->id, "");
@@ -593,7 +594,7 @@ static void export_stats(struct store *st)
     };
     for (size_t i = 0; i < STORE_STATS_COUNT; i++) {
         st->exported[i] = described[i];
-        st->exported[i].labels = st->s->stats_label;
+        st->exported[i].labels = st->stats_labels;
         stats_add(&st->s->stats, &st->exported[i]);
     }
 }

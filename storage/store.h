@@ -73,6 +73,7 @@ struct store_open {
     bool (*owns)(void *context, const struct partition_id *log);
     void (*on_opened)(void *context, enum err e, struct store *st);
     uint32_t area_blocks_min; /* Of a new file, in 4 KiB; 0 = the default. */
+    const char *stats_labels; /* Must outlive the store; NULL = the shard's. */
 };
 enum err store_open_begin(struct shard *s, const struct store_open *how);
 /* Ends st: changes made before become durable, waiters are told, the file is closed; then on_closed

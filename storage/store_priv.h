@@ -97,6 +97,7 @@ struct store {
     uint64_t snapshots;
     uint64_t growths;
     uint64_t blocks_written;
+    const char *stats_labels;
     struct stat exported[STORE_STATS_COUNT]; /* Registered from store_start on. */
 };
 

@@ -122,7 +122,7 @@ static void fill_settings(struct broker_run *run)
     settings->cluster.controller_log = settings->cluster.log;
     settings->cluster.controller_log.checkpoint_size = w->checkpoint_size / 4;
     /* At times more than play_with_capacity leaves, at times less: records end in tiers, or all. */
-    settings->cluster.space_reserve_size = sim_log_between(run->sim, 1, 512 << 10);
+    settings->space_reserve_size = sim_log_between(run->sim, 1, 512 << 10);
     if (w->crowd_size > 0) {
         settings->cluster.controller_log.segment_size_max = CONTROLLER_SEGMENT_SIZE_MAX;
     }

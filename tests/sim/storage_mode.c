@@ -134,7 +134,11 @@ static void open_env(struct storage_run *run, uint16_t shard)
     struct part_env *env = &run->envs[shard];
     struct shard *s = &run->life.machine.shards[shard];
     *env = (struct part_env){.run = run, .shard = shard};
-    enum err e = flusher_new(s, run->dir.fs.is_flush_shared, env, on_flusher_failed, &env->flusher);
+    enum err e = flusher_new(s,
+                             &(struct flusher_options){.is_shared = run->dir.fs.is_flush_shared,
+                                                       .context = env,
+                                                       .on_failed = on_flusher_failed},
+                             &env->flusher);
     sim_check(run->sim, e == ERR_OK, "flusher_new: %s", err_name(e));
     run->opening_count++;
     e = store_open_begin(

@@ -263,7 +263,10 @@ void log_rig_start(struct log_rig *rig)
 {
     sim_shard_init(&rig->ss, rig->disk, ++rig->seed);
     make_dir(rig);
-    enum err e = flusher_new(rig->ss.s, true, rig, on_flusher_failed, &rig->flusher);
+    enum err e = flusher_new(rig->ss.s,
+                             &(struct flusher_options){
+                                 .is_shared = true, .context = rig, .on_failed = on_flusher_failed},
+                             &rig->flusher);
     assert(e == ERR_OK);
     if (rig->has_decoy) {
         decoy_start(rig);

@@ -12,8 +12,6 @@ enum {
     MEMORY_RESERVE_SIZE = 8 << 20,
 };
 
-static const char *const data_dirs[] = {"/data"};
-
 static void on_log_line(struct logger *l, enum log_level level, const char *line, size_t size)
 {
     (void)level;
@@ -124,9 +122,9 @@ void sim_node_init(struct sim_node *n, struct disk_sim *disk, uint16_t shards_co
 
     cluster_settings_init(&n->settings);
     n->settings.node_id = 1;
-    n->settings.data_dirs = data_dirs;
+    n->data_dirs[0] = (struct cluster_data_dir){.path = "/data", .is_flush_shared = true};
+    n->settings.data_dirs = n->data_dirs;
     n->settings.data_dirs_count = 1;
-    n->settings.is_flush_shared = true;
     n->settings.retention_check_us = 0; /* So that the clock does not run away. */
     n->settings.on_fatal = on_fatal;
     n->settings.fatal_context = n;

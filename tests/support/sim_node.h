@@ -36,7 +36,8 @@ struct sim_node {
     struct logger logger;
     char log_text[SIM_NODE_LOG_SIZE];
 
-    struct cluster_settings settings; /* May be changed before sim_node_start. */
+    struct cluster_data_dir data_dirs[1]; /* Likewise. */
+    struct cluster_settings settings;     /* May be changed before sim_node_start. */
     struct cluster_set *set;
     bool is_started; /* on_started came. */
     bool is_stopped;

@@ -516,7 +516,7 @@ Test(cluster, start_is_refused_with_one_line_that_names_the_fix)
 {
     struct disk_sim *disk = new_disk();
     struct sim_node *n = calloc(1, sizeof(*n));
-    const char *const two[] = {"/data", "/more"};
+    const struct cluster_data_dir two[] = {{.path = "/data"}, {.path = "/more"}};
     sim_node_init(n, disk, 2, 1);
     n->settings.data_dirs = two;
     n->settings.data_dirs_count = 2;

@@ -265,7 +265,7 @@ static void run_seed(uint64_t seed)
     for (int life = 0; life < LIVES; life++) {
         const uint16_t shards = (uint16_t)(1 + rand_below(&w->rand, 4));
         sim_node_init(w->n, w->disk, shards, rand_u64(&w->rand) | 1);
-        w->n->settings.is_flush_shared = seed % 3 != 0;
+        w->n->data_dirs[0].is_flush_shared = seed % 3 != 0;
         w->n->settings.log.segment_size_max = 64 << 10;
         w->n->settings.log.fill_step_min = 16 << 10;
         w->n->settings.log.fill_step_max = 64 << 10;
@@ -286,7 +286,7 @@ static void run_seed(uint64_t seed)
         }
     }
     sim_node_init(w->n, w->disk, 2, 99);
-    w->n->settings.is_flush_shared = seed % 3 != 0;
+    w->n->data_dirs[0].is_flush_shared = seed % 3 != 0;
     cr_assert(eq(int, sim_node_start(w->n), ERR_OK), "%s\n%s", w->n->why, w->n->log_text);
     after_start(w);
     cr_assert(not(sim_node_has_logged(w->n, "orphan")), "%s", w->n->log_text);

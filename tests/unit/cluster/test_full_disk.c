@@ -54,7 +54,7 @@ Test(full_disk, a_disk_at_its_reserve_refuses_records_first_and_a_delete_brings_
     n->settings.log.fill_step_min = 16 << 10;
     n->settings.log.fill_step_max = 16 << 10;
     n->settings.controller_log.fill_step_min = 16 << 10;
-    n->settings.space_reserve_size = RESERVE;
+    n->data_dirs[0].space_reserve_size = RESERVE;
     cr_assert(eq(int, sim_node_start(n), ERR_OK));
     cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 1, &id), ERR_OK));
     cr_assert(eq(int, sim_node_create_topic(n, 0, "large", 1, &large), ERR_OK));
@@ -84,7 +84,7 @@ Test(full_disk, a_disk_at_its_reserve_refuses_records_first_and_a_delete_brings_
     sim_node_init(n, disk, 1, 4); /* A restart needs no space of the data's. */
     n->settings.log.segment_size_max = 64 << 10;
     n->settings.controller_log.fill_step_min = 16 << 10;
-    n->settings.space_reserve_size = RESERVE;
+    n->data_dirs[0].space_reserve_size = RESERVE;
     cr_assert(eq(int, sim_node_start(n), ERR_OK), "%s", n->why);
     cr_assert(eq(int, sim_node_delete_topic(n, 0, "large"), ERR_OK));
     /* The blocks come back when the journal has the names' end: the simulated disk has none. */

@@ -323,7 +323,12 @@ static void boot(struct machine *m, struct shard_store *x, uint16_t id, uint16_t
 {
     memset(x, 0, sizeof(*x));
     sim_shard_init_as(&x->ss, m->disk, ++m->seed, id, count);
-    cr_assert(eq(int, flusher_new(x->ss.s, true, x, on_failed, &x->f), ERR_OK));
+    cr_assert(eq(int,
+                 flusher_new(x->ss.s,
+                             &(struct flusher_options){
+                                 .is_shared = true, .context = x, .on_failed = on_failed},
+                             &x->f),
+                 ERR_OK));
 }
 
 static enum err open_store(struct shard_store *x)

@@ -110,7 +110,12 @@ static struct rig *rig_new(bool is_shared, uint64_t seed)
     struct rig *r = calloc(1, sizeof(*r));
     r->disk = sim_disk_new();
     sim_shard_init(&r->ss, r->disk, seed);
-    cr_assert(eq(int, flusher_new(r->ss.s, is_shared, r, on_failed, &r->f), ERR_OK));
+    cr_assert(eq(int,
+                 flusher_new(r->ss.s,
+                             &(struct flusher_options){
+                                 .is_shared = is_shared, .context = r, .on_failed = on_failed},
+                             &r->f),
+                 ERR_OK));
     for (int i = 0; i < CLIENTS_MAX; i++) {
         struct client *c = &r->clients[i];
         char path[] = {'/', 'f', (char)('0' + i / 2), 0};

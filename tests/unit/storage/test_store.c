@@ -59,7 +59,12 @@ static void on_opened(void *context, enum err e, struct store *st)
 static void rig_boot(struct rig *r, uint64_t seed)
 {
     sim_shard_init(&r->ss, r->disk, seed);
-    cr_assert(eq(int, flusher_new(r->ss.s, seed % 4 != 0, r, on_failed, &r->f), ERR_OK));
+    cr_assert(eq(int,
+                 flusher_new(r->ss.s,
+                             &(struct flusher_options){
+                                 .is_shared = seed % 4 != 0, .context = r, .on_failed = on_failed},
+                             &r->f),
+                 ERR_OK));
 }
 
 static void rig_begin_open(struct rig *r)
