@@ -40,7 +40,7 @@ void log_rig_path(uint64_t base_index, const char *suffix, char path[256])
 static void on_flushed(void *context, uint64_t index)
 {
     struct log_rig *rig = context;
-    cr_assert(gt(u64, index, rig->flushed_index));
+    cr_assert(lt(u64, rig->flushed_index, index));
     cr_assert(eq(u64, index, log_flushed_index(rig->log)));
     rig->flushed_index = index;
     if (index > rig->acked_index) {
@@ -687,13 +687,13 @@ void log_rig_expect_readable(struct log_rig *rig, size_t piece_size)
         size_t size;
         enum err e = log_rig_read(rig, offset, end_offset, piece, piece_size, &size);
         if (e == ERR_TOO_LARGE) {
-            cr_assert(gt(sz, size, piece_size));
+            cr_assert(lt(sz, piece_size, size));
             piece_size = size;
             piece = realloc(piece, piece_size);
             continue;
         }
         cr_assert(eq(int, e, ERR_OK), "offset=%lld\n%s", (long long)offset, rig->ss.log_text);
-        cr_assert(gt(sz, size, 0), "offset=%lld", (long long)offset);
+        cr_assert(lt(sz, 0, size), "offset=%lld", (long long)offset);
         for (size_t done = 0; done < size;) {
             while (rig->model[at].type != ENTRY_DATA || rig->model[at].next_offset <= offset) {
                 at++;

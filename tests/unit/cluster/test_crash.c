@@ -177,7 +177,7 @@ static void check_partition(struct world *w, int32_t partition)
 static void after_start(struct world *w)
 {
     const int32_t epoch = metadata_leader_epoch(cluster_metadata(sim_node_cluster(w->n, 0)));
-    cr_assert(gt(i32, epoch, w->epoch_last));
+    cr_assert(lt(i32, w->epoch_last, epoch));
     w->epoch_last = epoch;
     if (!w->has_topic) {
         enum err e = sim_node_create_topic(w->n, 0, "orders", PARTITIONS, &w->topic);
@@ -197,7 +197,7 @@ static void after_start(struct world *w)
         if (!p->has_pid) {
             p->has_pid = true;
             p->pid = sim_node_allocate_producer_id(w->n, 0);
-            cr_assert(gt(i64, p->pid, w->pid_last));
+            cr_assert(lt(i64, w->pid_last, p->pid));
             w->pid_last = p->pid;
         }
     }
@@ -296,7 +296,7 @@ static void run_seed(uint64_t seed)
     for (int32_t i = 0; i < PARTITIONS; i++) {
         acked_count += (uint64_t)w->producers[i].acked_count;
     }
-    cr_assert(gt(u64, acked_count, 0));
+    cr_assert(lt(u64, 0, acked_count));
     cr_log_info("seed=%llu acked=%llu", (unsigned long long)seed, (unsigned long long)acked_count);
     disk_sim_free(w->disk);
     free(w->n);

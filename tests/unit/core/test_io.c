@@ -131,7 +131,7 @@ Test(io, vectors_go_on_at_every_byte)
             moved = attempt;
             fake_complete(&r.fake, (int64_t)attempt);
         }
-        cr_assert(gt(u64, moved, 0));
+        cr_assert(lt(u64, 0, moved));
         cr_assert(eq(sz, io_run_completions(&r.io, 1), 1));
         cr_assert(eq(int, op.result, ERR_OK));
         rig_done(&r);

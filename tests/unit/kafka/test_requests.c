@@ -203,7 +203,7 @@ Test(create_topics, each_topic_has_its_result)
     cr_assert(eq(sz, out->topics_count, 2));
     cr_assert(eq(int, out->topics[0].error_code, KAFKA_NONE));
     cr_assert(eq(i32, out->topics[0].num_partitions, 4));
-    cr_assert(gt(sz, out->topics[0].configs_count, 20));
+    cr_assert(lt(sz, 20, out->topics[0].configs_count));
     cr_assert(eq(int, out->topics[1].error_code, KAFKA_INVALID_CONFIG));
     cr_assert(slice_equal_string(out->topics[1].error_message, "Say why."));
     kafka_rig_done(&g);

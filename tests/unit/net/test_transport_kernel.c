@@ -272,7 +272,7 @@ static struct user *accept_one(struct rig *g, struct acceptor *a, int *ret_fd)
 {
     if (g->port == 0) {
         cr_assert(eq(int, listen_on(g, 0, 0, a), ERR_OK), "%s", g->why);
-        cr_assert(gt(int, g->port, 0));
+        cr_assert(lt(int, 0, g->port));
     }
     uint32_t count = a->count;
     *ret_fd = client(g->port);
@@ -663,8 +663,8 @@ Test(transport_kernel, shards_share_a_port)
         cr_assert(ge(int, fds[i], 0));
     }
     RUN_UNTIL(&g, a[0].count + a[1].count == 60);
-    cr_assert(gt(u32, a[0].count, 0));
-    cr_assert(gt(u32, a[1].count, 0));
+    cr_assert(lt(u32, 0, a[0].count));
+    cr_assert(lt(u32, 0, a[1].count));
     for (size_t i = 0; i < 60; i++) {
         close(fds[i]);
     }

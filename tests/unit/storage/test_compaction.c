@@ -546,7 +546,7 @@ static void expect_sound(const struct mini_log *l,
             if (is_unique && rec.offset < end) {
                 cr_assert(eq(i64, seen[key], -1), "key %d is there twice", key);
             }
-            cr_assert(gt(i64, rec.offset, seen[key]));
+            cr_assert(lt(i64, seen[key], rec.offset));
             seen[key] = rec.offset;
         }
         wbuf_done(&plain);

@@ -172,14 +172,14 @@ struct seen {
 static void on_value(void *context, uint64_t sub, struct slice value)
 {
     struct seen *s = context;
-    cr_assert(gt(sz, value.size, 0));
+    cr_assert(lt(sz, 0, value.size));
     s->subs[s->count++] = sub;
 }
 
 static void on_log(void *context, const struct partition_id *log)
 {
     int *count = context;
-    cr_assert(gt(int, log->topic_id.bytes[3], 0));
+    cr_assert(lt(int, 0, log->topic_id.bytes[3]));
     (*count)++;
 }
 
@@ -550,7 +550,7 @@ Test(store, whatever_op_fails_nothing_durable_is_lost)
     while (fail_op(at) || fail_op(at + 1)) {
         at++;
     }
-    cr_assert(gt(u32, at, 100));
+    cr_assert(lt(u32, 100, at));
 }
 
 static void fill(struct rig *r, int count, char c)
@@ -593,7 +593,7 @@ Test(store, a_full_disk_stops_growth_only)
     disk_sim_set_capacity(r->disk, 0);
     cr_assert(sim_shard_run_until(&r->ss, &w.is_durable));
     store_stats(r->st, &stats);
-    cr_assert(gt(u64, stats.growths, 0));
+    cr_assert(lt(u64, 0, stats.growths));
     k = key_of(0, STORE_CHECKPOINT, 1);
     cr_assert(eq(int, store_put(r->st, &k, slice_of_string("more")), ERR_OK));
     rig_free(r);
@@ -646,7 +646,7 @@ Test(store, damage_below_what_was_durable_is_reported)
         free(r);
         free(h);
     }
-    cr_assert(gt(int, reported, 50));
+    cr_assert(lt(int, 50, reported));
 }
 
 /* Bytes of anything at all are refused or read, never believed. */
