@@ -289,6 +289,7 @@ static struct log *log_new(const struct log_open *how)
     list_init(&l->pages);
     list_init(&l->walks);
     list_init(&l->parked);
+    list_init(&l->ahead_streams);
     list_init(&l->quiet_link);
     list_init(&l->shared_link);
     list_init(&l->checkpoint_link);

@@ -592,7 +592,8 @@ void log_cut_poke(struct log *l)
     }
     bool is_birth_over = log_birth_stop(l) || l->is_failed;
     bool is_compact_over = log_compact_stop(l);
-    if (!log_is_quiet(l) || !is_birth_over || !is_compact_over) {
+    bool is_ahead_over = log_ahead_stop(l);
+    if (!log_is_quiet(l) || !is_birth_over || !is_compact_over || !is_ahead_over) {
         return;
     }
     if (l->is_failed) {

@@ -266,8 +266,9 @@ static void check_quiet(struct log_end_task *t)
     bool is_birth_over = log_birth_stop(l);
     bool is_retired_over = log_retire_hurry(l);
     bool is_compact_over = log_compact_stop(l);
-    if (!is_birth_over || !is_compact_over || !is_retired_over || !log_is_quiet(l) ||
-        !list_is_empty(&l->parked)) {
+    bool is_ahead_over = log_ahead_stop(l);
+    if (!is_birth_over || !is_compact_over || !is_retired_over || !is_ahead_over ||
+        !log_is_quiet(l) || !list_is_empty(&l->parked)) {
         return;
     }
     if (l->state == LOG_CLOSING && !t->had_checkpoint) {

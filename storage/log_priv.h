@@ -5,6 +5,7 @@
  *   log_room.c       what an append waits for
  *   log_page.c       tail pages: memory images of the end of the log, later cache
  *   log_walk.c       walking entries in pages and on disk, for all that reads
+ *   log_ahead.c      reading ahead of readers that lag; log_ahead_priv.h
  *   log_read.c       log_read        log_query.c    log_time_query
  *   log_recover.c, log_recover_scan.c opening
  *   log_recover_checkpoint.c          ... from a checkpoint; log_checkpoint.c   writing one
@@ -33,6 +34,7 @@
 #include "storage/compaction.h"
 #include "storage/flusher.h"
 #include "storage/log.h"
+#include "storage/log_ahead_priv.h"
 #include "storage/log_shared.h"
 #include "storage/pace.h"
 #include "storage/segment_format.h"
@@ -243,10 +245,11 @@ struct log {
     struct log_cut_task *cut;
     struct log_end_task *end; /* Closing or deleting. */
 
-    struct list walks;  /* struct log_walk, running. */
-    struct list parked; /* struct log_walk, to be started from the loop. */
-    struct task task;   /* Starts parked walks, looks whether what is waited for is there. */
-    struct timer retry; /* Armed while is_full. */
+    struct list walks;         /* struct log_walk, running. */
+    struct list parked;        /* struct log_walk, to be started from the loop. */
+    struct list ahead_streams; /* struct ahead_stream */
+    struct task task;          /* Starts parked walks, looks whether what is waited for is there. */
+    struct timer retry;        /* Armed while is_full. */
     struct buf_waiter memory;
     struct list quiet_link; /* In log_shared.quiet. */
     uint64_t quiet_deadline_us;
@@ -579,6 +582,7 @@ struct log_shared {
     struct timer starved_timer; /* Tries them again. */
     struct timer idle_timer;    /* Closes those that were idle for long. */
     struct buf *zeros;
+    struct log_ahead ahead;
     struct log_shared_stats stats;
 };
 
@@ -623,6 +627,7 @@ struct log_walk {
     uint32_t window_size;                 /* What one read from disk brings. */
     bool is_one_segment;                  /* Ends at the end of segment. */
     bool is_patient;                      /* Waits for memory instead of ending with ERR_BUSY. */
+    struct ahead_stream *ahead;           /* See log_ahead_join; NULL = reads for itself. */
     void (*on_start)(struct log_walk *w); /* After log_walk_park, from the loop. */
     /* A header alone, before its payload is read from disk. NULL = WALK_ON. */
     enum walk_verdict (*on_header)(struct log_walk *w, const struct entry_header *h);
@@ -635,6 +640,7 @@ struct log_walk {
     struct scan_result result;
     enum err error;
     struct segment_window window;
+    bool was_on_disk; /* Not all came from pages. */
 
     /* Private. */
     struct list link; /* In log.walks or log.parked. */
@@ -658,6 +664,13 @@ void log_walk_run(struct log_walk *w);
 void log_walk_leap(struct log_walk *w);
 /* Brings [pos, pos + size) of the segment into the window, then on_loaded. */
 void log_walk_load(struct log_walk *w, uint64_t pos, uint64_t size);
+/* The bytes of seg at pos are on disk for good, up to the position returned; pos itself: they are
+ * not, or are in a page, or there are none. */
+uint64_t log_disk_end(const struct log_segment *seg, uint64_t pos);
+/* The window is the first size bytes of b, from pos on. */
+void log_walk_set_window(struct log_walk *w, struct buf *b, uint64_t pos, uint64_t size);
+/* After AHEAD_WAIT: what w waits for came, or does not come. */
+void log_walk_resume(struct log_walk *w);
 /* Gives memory and file back; not while running. */
 void log_walk_done(struct log_walk *w);
 /* Calls on_start from the loop, when no cut is going on; cuts and closes wait from then on until

@@ -15,8 +15,10 @@ struct read_walk {
     struct log_read *read;
     struct log_segment *seg; /* Where it starts. */
     struct segment_wait index_wait;
-    uint64_t start_index; /* The entry that the index names. */
-    bool is_by_point;     /* Started at a point of an index file. */
+    uint64_t start_index;         /* The entry that the index names. */
+    bool is_by_point;             /* Started at a point of an index file. */
+    struct segment_scan answered; /* Behind the last entry that was, if r->size > 0. */
+    uint64_t answered_base;       /* base.index of its segment. */
 };
 
 static struct read_walk *read_walk_of(struct log_walk *w)
@@ -36,10 +38,36 @@ struct log_segment *log_segment_by_offset(const struct log *l, int64_t offset)
     return NULL;
 }
 
+static void count(const struct read_walk *rw)
+{
+    struct log_shared_stats *stats = &rw->walk.log->env.shared->stats;
+    if (rw->walk.was_on_disk) {
+        stats->cache_misses++;
+    } else if (rw->read->size > 0) {
+        stats->cache_hits++;
+    }
+}
+
+/* The walk stands where the next read of the same reader will go on, and came there by the disk. */
+static bool has_lagged(struct read_walk *rw)
+{
+    const struct log_walk *w = &rw->walk;
+    if (!w->was_on_disk || rw->read->size == 0) {
+        return false;
+    }
+    if (rw->answered_base != w->segment->base.index) {
+        rw->answered.pos = SEGMENT_HEADER_SIZE; /* It has entered the next segment. */
+        return rw->answered.index == w->segment->base.index;
+    }
+    return true;
+}
+
 static void finish(struct read_walk *rw, enum err e)
 {
     struct log_read *r = rw->read;
     struct log *l = r->log;
+    count(rw);
+    log_ahead_leave(&rw->walk, has_lagged(rw) ? &rw->answered : NULL);
     log_walk_done(&rw->walk);
     free(rw);
     r->state = NULL;
@@ -81,6 +109,8 @@ static enum walk_verdict on_entry(struct log_walk *w, const struct scan_result *
     if (h->type == ENTRY_DATA && h->next_offset > r->offset) {
         memcpy(r->dst + r->size, entry->payload.data, entry->payload.size);
         r->size += entry->payload.size;
+        read_walk_of(w)->answered = w->scan;
+        read_walk_of(w)->answered_base = w->segment->base.index;
     }
     return h->next_offset >= r->end_offset ? WALK_STOP : WALK_ON;
 }
@@ -191,6 +221,13 @@ static void on_start(struct log_walk *w)
     }
     if (r->offset >= r->end_offset || r->offset == l->next_offset) {
         finish(rw, ERR_OK);
+        return;
+    }
+    if (log_ahead_join(w, r->offset)) {
+        rw->seg = w->segment;
+        rw->is_by_point = false;
+        w->scan.skip_offset = r->offset;
+        log_walk_run(w);
         return;
     }
     rw->seg = log_segment_by_offset(l, r->offset);

@@ -320,6 +320,7 @@ enum err log_retire(struct log_segment *seg, enum log_retire_reason reason)
     free_pages(seg);
     seg->is_retired = true;
     seg->retired_next = next->base.index;
+    log_ahead_forget(seg);
     l->sealed_size -= seg->tail_pos;
     list_remove(&seg->link);
     list_push_back(&l->retired, &seg->link);

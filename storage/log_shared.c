@@ -7,6 +7,8 @@
 
 const struct log_shared_options LOG_SHARED_OPTIONS_DEFAULT = {
     .cache_size_max = 64 << 20,
+    .ahead_size_max = 16 << 20,
+    .ahead_chunk_size_max = 1 << 20,
     .index_size_max = 16 << 20,
     .files_max = 1024,
     .files_idle_us = 30 * 1000 * 1000,
@@ -25,8 +27,8 @@ static void on_quiet_timer(struct timer *t);
 
 void log_shared_reclaim_soon(struct log_shared *ls)
 {
-    if (!list_is_empty(&ls->cache) && buf_pool_has_waiters(ls->s->bufs) &&
-        !timer_is_armed(&ls->reclaim_timer)) {
+    const bool has_some = !list_is_empty(&ls->cache) || ls->stats.ahead_size > 0;
+    if (has_some && buf_pool_has_waiters(ls->s->bufs) && !timer_is_armed(&ls->reclaim_timer)) {
         shard_timer_arm(ls->s, &ls->reclaim_timer, RECLAIM_AFTER_US);
     }
 }
@@ -36,13 +38,14 @@ static void on_starving(struct buf_reclaimer *r)
     log_shared_reclaim_soon(container_of(r, struct log_shared, reclaimer));
 }
 
-/* Somebody has waited for a while. Half of the cache goes each time: to the last page, if need be,
- * for what is waited for may be a large block that any page stands in the way of. With nothing left
- * to give the timer rests until a page is cached again. */
+/* Somebody has waited for a while. What was read ahead goes, and half of the cache each time: to
+ * the last page, if need be, for what is waited for may be a large block that any page stands in
+ * the way of. With nothing left to give the timer rests until a page is cached again. */
 static void on_reclaim_timer(struct timer *t)
 {
     struct log_shared *ls = container_of(t, struct log_shared, reclaim_timer);
     if (buf_pool_has_waiters(ls->s->bufs)) {
+        (void)log_ahead_give_back(ls, SIZE_MAX);
         (void)log_shared_evict(ls, ls->stats.cache_used_size / 2 + 1);
         log_shared_reclaim_soon(ls);
     }
@@ -77,6 +80,7 @@ enum err log_shared_new(struct shard *s,
     list_init(&ls->index_tasks);
     task_init(&ls->index_turns, "index turns", log_index_on_turns_task);
     log_compact_init(ls);
+    log_ahead_init(ls);
     list_init(&ls->starved_files);
     timer_init(&ls->starved_timer, segment_file_on_starved_timer);
     timer_init(&ls->idle_timer, segment_file_on_idle_timer);
@@ -110,6 +114,7 @@ void log_shared_free(struct log_shared *ls)
     assert_cmp(ls->index_turns_count, ==, 0);
     assert(list_is_empty(&ls->starved_files));
     log_compact_done(ls);
+    log_ahead_done(ls);
     pace_done(&ls->pace);
     timer_cancel(&ls->s->timers, &ls->quiet_timer);
     timer_cancel(&ls->s->timers, &ls->reclaim_timer);
@@ -158,6 +163,9 @@ bool log_shared_evict(struct log_shared *ls, size_t size)
 struct buf *log_shared_alloc(struct log_shared *ls, size_t size, enum buf_class class)
 {
     struct buf *b = buf_alloc(ls->s->bufs, size, class);
+    if (b == NULL && log_ahead_give_back(ls, size)) {
+        b = buf_alloc(ls->s->bufs, size, class);
+    }
     while (b == NULL && log_shared_evict(ls, size)) {
         b = buf_alloc(ls->s->bufs, size, class);
         if (class != BUF_RESERVED) {

@@ -20,6 +20,8 @@ struct log_shared;
 
 struct log_shared_options {
     size_t cache_size_max;         /* Bytes of flushed tail pages kept for readers; 0 = none. */
+    size_t ahead_size_max;         /* Bytes read ahead of readers that lag; 0 = none. */
+    uint32_t ahead_chunk_size_max; /* A power of two: of one read ahead. */
     size_t index_size_max;         /* Bytes of sparse indexes of sealed segments kept in memory. */
     uint32_t files_max;            /* Open segment files that nobody uses. */
     uint64_t files_idle_us;        /* One that nobody used for so long is closed; 0 = never. */
@@ -47,7 +49,13 @@ void log_shared_fail(struct log_shared *ls, enum err e);
 struct log_shared_stats {
     uint64_t cache_used_size;
     uint64_t cache_evicted_pages;
-    uint64_t index_used_size; /* Points of sealed segments in memory. */
+    uint64_t cache_hits;         /* Reads answered from tail pages alone. */
+    uint64_t cache_misses;       /* Reads that needed the disk. */
+    uint64_t ahead_size;         /* Of buffers with what was read ahead, or is being read. */
+    uint64_t ahead_read_bytes;   /* Read ahead. */
+    uint64_t ahead_taken_bytes;  /* Of chunks that a reader came for, counted when they go. */
+    uint64_t ahead_wasted_bytes; /* Of those nobody came for. */
+    uint64_t index_used_size;    /* Points of sealed segments in memory. */
     uint64_t files_open;
     uint64_t quiet_persisted; /* {D, commit} values put for quiet logs. */
     uint64_t compactions;     /* Whole runs. */

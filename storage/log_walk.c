@@ -165,7 +165,8 @@ static void on_memory(struct buf_waiter *waiter)
 
 static bool has_buffer(struct log_walk *w, uint64_t size)
 {
-    if (w->buf != NULL && w->buf->capacity >= size) {
+    /* With others who refer to it, the bytes must stay as they are. */
+    if (w->buf != NULL && w->buf->capacity >= size && w->buf->refs_count == 1) {
         return true;
     }
     buf_unref(w->buf);
@@ -198,6 +199,17 @@ static void on_file_ready(struct segment_wait *wait, enum err e)
     }
 }
 
+uint64_t log_disk_end(const struct log_segment *seg, uint64_t pos)
+{
+    uint64_t end_pos = block_align_up(seg->tail_pos);
+    end_pos = end_pos < seg->filled_to ? end_pos : seg->filled_to;
+    const struct log_page *pg = log_page_find_above(seg, pos);
+    if (pg != NULL && pg->pos < end_pos) {
+        end_pos = pg->pos;
+    }
+    return end_pos > pos ? end_pos : pos;
+}
+
 /* Up to where a window from pos may reach: not into a page, not beyond what was filled. */
 static uint64_t window_end(const struct log_walk *w, uint64_t pos)
 {
@@ -219,6 +231,7 @@ static void begin_load(struct log_walk *w)
 {
     uint64_t pos = w->need_pos;
     uint64_t end_max = window_end(w, pos);
+    w->was_on_disk = true;
     uint64_t size = w->need_size > w->window_size ? w->need_size : w->window_size;
     if (pos + size > end_max) {
         size = end_max - pos;
@@ -260,6 +273,14 @@ static void on_read_done(struct io_op *op)
         w->window.size = 0;
     }
     loaded(w, e);
+}
+
+void log_walk_set_window(struct log_walk *w, struct buf *b, uint64_t pos, uint64_t size)
+{
+    buf_ref(b);
+    buf_unref(w->buf);
+    w->buf = b;
+    w->window = (struct segment_window){.data = b->data, .pos = pos, .size = size};
 }
 
 void log_walk_load(struct log_walk *w, uint64_t pos, uint64_t size)
@@ -316,6 +337,24 @@ enum disk_step {
     DISK_RETURN, /* Ended, or a load is on its way. */
 };
 
+/* What is needed: from what was read ahead, else from disk. */
+static enum disk_step take_ahead(struct log_walk *w)
+{
+    w->need_pos = w->result.need_pos;
+    w->need_size = w->result.need_size;
+    switch (log_ahead_take(w)) {
+    case AHEAD_READY:
+        w->was_on_disk = true;
+        return DISK_ON;
+    case AHEAD_WAIT:
+        return DISK_RETURN;
+    case AHEAD_NONE:
+        break;
+    }
+    log_walk_load(w, w->need_pos, w->need_size);
+    return DISK_RETURN;
+}
+
 static enum disk_step need_more(struct log_walk *w)
 {
     if (w->result.has_header && w->on_header != NULL &&
@@ -328,8 +367,14 @@ static enum disk_step need_more(struct log_walk *w)
         w->scan.pos = w->result.pos; /* The scan has seen the padding in between. */
         return DISK_ON;
     }
-    log_walk_load(w, w->result.need_pos, w->result.need_size);
-    return DISK_RETURN;
+    return take_ahead(w);
+}
+
+void log_walk_resume(struct log_walk *w)
+{
+    if (take_ahead(w) == DISK_ON) {
+        log_walk_run(w);
+    }
 }
 
 /* The scan came to the end of the zeros that are there: entries behind it wait in memory for more.

@@ -128,6 +128,8 @@ static void fill_settings(struct broker_run *run)
     }
     settings->cluster.log_shared.cache_size_max = w->cache_size_max;
     settings->cluster.log_shared.index_size_max = w->index_size_max;
+    settings->cluster.log_shared.ahead_size_max = w->ahead_size_max;
+    settings->cluster.log_shared.ahead_chunk_size_max = w->ahead_chunk_size_max;
     settings->cluster.log_shared.files_max = 8;
     settings->cluster.on_fatal = on_fatal;
     settings->cluster.fatal_context = run;

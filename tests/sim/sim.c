@@ -167,6 +167,8 @@ void sim_draw_swarm(struct sim *sim)
     w->timestamp_spread_ms = (uint32_t)PICK(sim, 1, 20, 20, 2000);
     w->timestamp_none_percent = (uint32_t)PICK(sim, 0, 0, 30);
     w->compressed_percent = (uint32_t)PICK(sim, 5, 5, 50);
+    w->ahead_size_max = (size_t)PICK(sim, 0, 64 << 10, 1 << 20, 1 << 20);
+    w->ahead_chunk_size_max = (uint32_t)PICK(sim, 4 << 10, 16 << 10, 64 << 10);
 }
 
 #define FIELD(name)                                                                       \
@@ -192,6 +194,8 @@ static const struct {
     FIELD(index_interval),
     FIELD(memory_size),
     FIELD(cache_size_max),
+    FIELD(ahead_size_max),
+    FIELD(ahead_chunk_size_max),
     FIELD(partitions),
     FIELD(partitions_extra),
     FIELD(crowd_size),

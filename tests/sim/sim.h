@@ -46,6 +46,8 @@ struct sim_swarm {
     uint32_t index_interval;
     size_t memory_size; /* Per shard. */
     size_t cache_size_max;
+    size_t ahead_size_max; /* Of what is read ahead of lagging readers, per shard; 0 = none. */
+    uint32_t ahead_chunk_size_max;
     uint32_t partitions;
     uint32_t partitions_extra; /* Of each topic, that nobody writes to. */
     uint32_t crowd_size;       /* Topics that are created by one request; 0 = none. */

@@ -239,6 +239,12 @@ static void append_some(struct part *p)
 static void read(struct part *p)
 {
     int64_t end = model_log_next_offset(&p->model, p->model.flushed_index);
+    /* Most go through the log as consumers do. */
+    if (!rand_one_in(&part_sim(p)->rand, 3)) {
+        p->reader_offset = p->reader_offset < end ? p->reader_offset : 0;
+        part_read(p, p->reader_offset);
+        return;
+    }
     part_read(p, (int64_t)rand_below(&part_sim(p)->rand, (uint64_t)end + 1));
 }
 

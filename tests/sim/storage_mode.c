@@ -110,6 +110,8 @@ static void on_store_opened(void *context, enum err e, struct store *st)
     struct log_shared_options options = LOG_SHARED_OPTIONS_DEFAULT;
     options.cache_size_max = run->sim->swarm.cache_size_max;
     options.index_size_max = run->sim->swarm.index_size_max;
+    options.ahead_size_max = run->sim->swarm.ahead_size_max;
+    options.ahead_chunk_size_max = run->sim->swarm.ahead_chunk_size_max;
     options.files_max = 4;
     options.compact_interval_us = 20 * 1000;
     env->store = st;

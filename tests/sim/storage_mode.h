@@ -65,6 +65,7 @@ struct part {
     bool has_leftovers;    /* Of a cut, or a deleted log, where the next entry goes. */
     uint64_t writes_count; /* Of the log, when that began. */
     uint32_t reads_count;  /* In flight. */
+    int64_t reader_offset; /* Where one that goes through the log comes next. */
 };
 
 /* What one shard has, as the cluster layer has it. */

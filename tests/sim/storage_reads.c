@@ -26,6 +26,7 @@ static void check_read(struct read_probe *probe)
     const struct model_entry *e = model_log_find(&p->model, r->offset);
     assert(e != NULL);
     size_t done = 0;
+    int64_t next_offset = r->offset;
     const struct model_entry *end = p->model.entries + p->model.last_index;
     sim_check(sim, r->size > 0, "%s: an empty read: offset=%" PRId64, p->name, r->offset);
     for (; done < r->size; e++) {
@@ -51,6 +52,10 @@ static void check_read(struct read_probe *probe)
                   e->base_offset,
                   e->size);
         done += e->size;
+        next_offset = e->next_offset;
+    }
+    if (r->offset == p->reader_offset) {
+        p->reader_offset = next_offset;
     }
 }
 

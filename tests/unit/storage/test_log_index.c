@@ -16,6 +16,7 @@ static struct log_rig *rig_sealed(uint64_t seed)
     log_rig_init(rig, seed);
     rig->shared_options.cache_size_max = 0;
     rig->shared_options.index_size_max = 0;
+    rig->shared_options.ahead_size_max = 0; /* Reads look for their place in the index. */
     rig->options.segment_size_max = 32 << 10;
     rig->options.index_interval = 2 << 10;
     log_rig_start(rig);

@@ -1,0 +1,304 @@
+/* Reading ahead of readers that lag. Goal: a reader that goes through a log finds most of it in
+ * memory, sees what it would see without, and nothing is held for long or beyond the budget.
+ * Method: no cache of tails and small chunks, so that everything comes from the disk and crosses
+ * them; cuts, removals, failures and damage in between. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "storage/log_priv.h"
+
+#include "tests/support/log_rig.h"
+
+enum {
+    VALUE_SIZE = 3000,
+    BATCHES = 100,
+    PIECE_SIZE = 16 << 10,
+    CHUNK_SIZE = 32 << 10,
+    BUDGET_SIZE = 256 << 10,
+};
+
+static const struct log_shared_stats *stats_of(const struct log_rig *rig)
+{
+    return log_shared_stats(rig->shared);
+}
+
+/* count batches of one record, flushed. */
+static void append_some(struct log_rig *rig, int count)
+{
+    for (int i = 0; i < count; i++) {
+        while (log_rig_append(rig, 1, VALUE_SIZE, 1000 + i) == ERR_BUSY) {
+            cr_assert(sim_shard_step(&rig->ss));
+        }
+        if (i % 10 == 9) {
+            log_rig_flush(rig);
+        }
+    }
+    log_rig_flush(rig);
+}
+
+static struct log_rig *rig_open(uint64_t seed, uint64_t segment_size)
+{
+    struct log_rig *rig = malloc(sizeof(*rig));
+    log_rig_init(rig, seed);
+    rig->shared_options.cache_size_max = 0;
+    rig->shared_options.ahead_size_max = BUDGET_SIZE;
+    rig->shared_options.ahead_chunk_size_max = CHUNK_SIZE;
+    rig->options.segment_size_max = segment_size;
+    log_rig_start(rig);
+    cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+    append_some(rig, BATCHES);
+    return rig;
+}
+
+static void rig_close(struct log_rig *rig)
+{
+    log_rig_stop(rig);
+    log_rig_done(rig);
+    free(rig);
+}
+
+/* Reads a piece; returns where the next one begins. */
+static int64_t read_piece(struct log_rig *rig, int64_t offset)
+{
+    uint8_t piece[PIECE_SIZE];
+    size_t size;
+    const int64_t end_offset = log_flushed_offset(rig->log);
+    enum err e = log_rig_read(rig, offset, end_offset, piece, sizeof(piece), &size);
+    cr_assert(eq(int, e, ERR_OK), "%s", rig->ss.log_text);
+    for (size_t done = 0; done < size;) {
+        const struct rig_entry *m = &rig->model[offset]; /* One record each. */
+        cr_assert(eq(i64, m->base_offset, offset));
+        cr_assert(le(sz, m->payload_size, size - done));
+        cr_assert(memcmp(piece + done, m->payload, m->payload_size) == 0);
+        done += m->payload_size;
+        offset = m->next_offset;
+    }
+    return offset;
+}
+
+/* So far that chunks are there, and the reader stands in the middle of the log. */
+static int64_t lag(struct log_rig *rig)
+{
+    int64_t offset = 0;
+    while (offset < BATCHES / 4) {
+        offset = read_piece(rig, offset);
+    }
+    cr_assert(gt(u64, stats_of(rig)->ahead_size, 0));
+    return offset;
+}
+
+Test(log_ahead, a_reader_that_goes_on_is_read_ahead)
+{
+    struct {
+        uint64_t segment_size;
+        uint64_t wasted_max; /* Where a segment ends, and the log. */
+    } rows[] = {{1 << 20, 2 * CHUNK_SIZE}, {64 << 10, 6 * CHUNK_SIZE}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct log_rig *rig = rig_open(i, rows[i].segment_size);
+        const uint64_t read_before = log_stats(rig->log)->disk_read_bytes;
+        log_rig_expect_readable(rig, PIECE_SIZE);
+        const uint64_t read_bytes = log_stats(rig->log)->disk_read_bytes - read_before;
+        log_rig_settle(rig);
+        cr_assert(gt(u64, stats_of(rig)->ahead_taken_bytes, log_size(rig->log) / 2), "row=%zu", i);
+        cr_assert(le(u64, stats_of(rig)->ahead_wasted_bytes, rows[i].wasted_max), "row=%zu", i);
+        /* Once, but for the first reads and the one of each segment. */
+        cr_assert(lt(u64, read_bytes, log_size(rig->log) * 2), "row=%zu", i);
+        rig_close(rig);
+    }
+}
+
+Test(log_ahead, a_reader_that_jumps_is_not)
+{
+    struct log_rig *rig = rig_open(3, 1 << 20);
+    for (int64_t offset = BATCHES - 20; offset > 0; offset -= 7) {
+        (void)read_piece(rig, offset);
+    }
+    cr_assert(eq(u64, stats_of(rig)->ahead_read_bytes, 0));
+    rig_close(rig);
+}
+
+Test(log_ahead, none_without_a_budget)
+{
+    struct log_rig *rig = malloc(sizeof(*rig));
+    log_rig_init(rig, 4);
+    rig->shared_options.cache_size_max = 0;
+    rig->shared_options.ahead_size_max = 0;
+    log_rig_start(rig);
+    cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+    append_some(rig, BATCHES);
+    log_rig_expect_readable(rig, PIECE_SIZE);
+    cr_assert(eq(u64, stats_of(rig)->ahead_read_bytes, 0));
+    rig_close(rig);
+}
+
+Test(log_ahead, many_readers_stay_within_the_budget)
+{
+    enum { READERS = 12 };
+    struct log_rig *rig = rig_open(5, 1 << 20);
+    int64_t offsets[READERS];
+    for (int i = 0; i < READERS; i++) {
+        offsets[i] = i;
+    }
+    for (int round = 0; round < 6; round++) {
+        for (int i = 0; i < READERS; i++) {
+            offsets[i] = read_piece(rig, offsets[i]);
+            cr_assert(le(u64, stats_of(rig)->ahead_size, BUDGET_SIZE));
+        }
+    }
+    cr_assert(gt(u64, stats_of(rig)->ahead_read_bytes, 0));
+    rig_close(rig);
+}
+
+Test(log_ahead, what_nobody_comes_for_is_given_back)
+{
+    struct log_rig *rig = rig_open(6, 1 << 20);
+    (void)lag(rig);
+    log_rig_settle(rig);
+    cr_assert(eq(u64, stats_of(rig)->ahead_size, 0));
+    log_rig_expect_readable(rig, PIECE_SIZE);
+    rig_close(rig);
+}
+
+static void on_memory(struct buf_waiter *w)
+{
+    (void)w;
+}
+
+Test(log_ahead, others_who_wait_for_memory_get_it)
+{
+    struct log_rig *rig = rig_open(7, 1 << 20);
+    const int64_t offset = lag(rig);
+    const uint64_t now_us = rig->ss.s->now_us;
+    struct buf_waiter w = {.on_memory = on_memory};
+    while (stats_of(rig)->ahead_size > 0) {
+        buf_pool_wait(rig->ss.s->bufs, &w); /* Still not enough. */
+        cr_assert(sim_shard_step(&rig->ss));
+    }
+    buf_pool_cancel_wait(rig->ss.s->bufs, &w);
+    cr_assert(lt(u64, rig->ss.s->now_us - now_us, LOG_AHEAD_IDLE_US), "not for being idle");
+    (void)read_piece(rig, offset);
+    rig_close(rig);
+}
+
+/* What was read before a cut is not what is there afterwards. */
+Test(log_ahead, a_cut_ends_it)
+{
+    struct log_rig *rig = rig_open(8, 1 << 20);
+    const int64_t offset = lag(rig);
+    cr_assert(eq(int, log_rig_cut(rig, (uint64_t)offset + 3), ERR_OK));
+    cr_assert(eq(u64, stats_of(rig)->ahead_size, 0));
+    append_some(rig, BATCHES);
+    cr_assert(gt(i64, read_piece(rig, offset), offset + 3));
+    log_rig_expect_readable(rig, PIECE_SIZE);
+    rig_close(rig);
+}
+
+Test(log_ahead, a_segment_that_leaves_the_log_takes_it_along)
+{
+    struct log_rig *rig = rig_open(9, 128 << 10);
+    const int64_t offset = lag(rig);
+    log_rig_set_start(rig, BATCHES - 10);
+    uint8_t dst[16];
+    size_t size;
+    cr_assert(
+        eq(int, log_rig_read(rig, offset, BATCHES, dst, sizeof(dst), &size), ERR_OUT_OF_RANGE));
+    const uint64_t removed = log_stats(rig->log)->removed_segments;
+    log_rig_settle(rig);
+    cr_assert(gt(u64, log_stats(rig->log)->removed_segments, removed));
+    cr_assert(eq(u64, stats_of(rig)->ahead_size, 0));
+    log_rig_expect_readable(rig, PIECE_SIZE);
+    rig_close(rig);
+}
+
+/* Not one byte comes to a reader that was not checked after it came from the disk. */
+Test(log_ahead, damage_in_a_chunk_is_found)
+{
+    struct log_rig *rig = rig_open(10, 1 << 20);
+    char path[256];
+    log_rig_path(1, ".log", path);
+    const uint64_t size = log_size(rig->log);
+    cr_assert(eq(int, disk_sim_flip_bit(rig->disk, path, size / 2, 3), ERR_OK));
+    int64_t offset = 0;
+    enum err e = ERR_OK;
+    while (e == ERR_OK) {
+        uint8_t piece[PIECE_SIZE];
+        size_t piece_size;
+        e = log_rig_read(rig, offset, BATCHES, piece, sizeof(piece), &piece_size);
+        for (size_t done = 0; e == ERR_OK && done < piece_size; offset++) {
+            const struct rig_entry *m = &rig->model[offset];
+            cr_assert(memcmp(piece + done, m->payload, m->payload_size) == 0);
+            done += m->payload_size;
+        }
+    }
+    cr_assert(eq(int, e, ERR_CORRUPT));
+    cr_assert(gt(u64, stats_of(rig)->ahead_read_bytes, 0));
+    rig_close(rig);
+}
+
+/* A read ahead that fails is not the reader's business: it reads for itself, and may be lucky. */
+Test(log_ahead, a_failing_read_ahead_does_no_harm)
+{
+    for (uint32_t at = 1; at < 10; at++) {
+        struct log_rig *rig = rig_open(11, 1 << 20);
+        int64_t offset = read_piece(rig, read_piece(rig, 0));
+        const struct io_fault_rule rule = {
+            .kind = IO_READ,
+            .fd = IO_FAULT_ANY,
+            .at = at,
+            .action = IO_FAULT_FAIL,
+            .code = 5,
+        };
+        io_fault_add(&rig->ss.io_fault, &rule);
+        while (offset < BATCHES) {
+            uint8_t piece[PIECE_SIZE];
+            size_t size;
+            enum err e = log_rig_read(rig, offset, BATCHES, piece, sizeof(piece), &size);
+            if (e == ERR_IO) {
+                continue; /* Its own read. */
+            }
+            cr_assert(eq(int, e, ERR_OK));
+            for (size_t done = 0; done < size; offset++) {
+                done += rig->model[offset].payload_size;
+            }
+        }
+        log_rig_expect_readable(rig, PIECE_SIZE);
+        io_fault_clear(&rig->ss.io_fault);
+        rig_close(rig);
+    }
+}
+
+/* With reads under way that take long: a close, a delete and a cut wait for them. */
+Test(log_ahead, ends_wait_for_what_is_on_its_way)
+{
+    enum { WAYS = 3 };
+    for (int way = 0; way < WAYS; way++) {
+        struct log_rig *rig = rig_open(12, 1 << 20);
+        int64_t offset = read_piece(rig, 0);
+        const struct io_fault_rule rule = {
+            .kind = IO_READ,
+            .fd = IO_FAULT_ANY,
+            .at = 1,
+            .count = UINT32_MAX,
+            .action = IO_FAULT_DELAY,
+            .delay_us = 50 * 1000,
+        };
+        io_fault_add(&rig->ss.io_fault, &rule);
+        offset = read_piece(rig, offset);
+        cr_assert(gt(u64, stats_of(rig)->ahead_size, 0));
+        cr_assert(eq(u64, stats_of(rig)->ahead_read_bytes, 0), "still on their way");
+        if (way == 0) {
+            cr_assert(eq(int, log_rig_cut(rig, (uint64_t)offset + 1), ERR_OK));
+            cr_assert(eq(u64, stats_of(rig)->ahead_size, 0));
+        } else if (way == 1) {
+            log_rig_delete(rig);
+            cr_assert(eq(int, rig->delete_result, ERR_OK));
+        }
+        if (way == 1) {
+            cr_assert(eq(u64, stats_of(rig)->ahead_size, 0));
+        }
+        io_fault_clear(&rig->ss.io_fault);
+        rig_close(rig);
+    }
+}
