@@ -31,6 +31,7 @@ static const struct config_option own_options[] = {
     {OPTION_MEMORY_LOCK, CONFIG_BOOL, "true", 0, 0, NULL, NULL, "Buffers are registered with the kernel, which needs locked memory and makes I/O cheaper.", false},
     {OPTION_PRODUCERS_MAX, CONFIG_INT, "10000", 1, INT32_MAX, NULL, "producers", "Idempotent producers remembered per partition; the least recently heard of goes first.", false},
     {OPTION_PARTITIONS_MAX, CONFIG_INT, "100000", 1, INT32_MAX, NULL, "partitions", "Partitions of all topics together; creating more is refused.", false},
+    {OPTION_READAHEAD, CONFIG_SIZE, "16777216", 0, INT64_MAX, NULL, NULL, "Per core, memory for reading ahead of consumers that lag, shared evenly by them; at most an eighth of the core's memory; 0 = none.", false},
     {OPTION_STALL, CONFIG_INT, "500", 0, 60000000, NULL, "microseconds", "A shard that does one thing for longer logs what it was; 0 = never.", false},
     {OPTION_TOPIC_PARTITIONS_MAX, CONFIG_INT, "10000", 1, 1000000, NULL, "partitions", "Partitions of one topic; creating more is refused.", false},
     {OPTION_TOPICS_MAX, CONFIG_INT, "100000", 1, INT32_MAX, NULL, "topics", "Creating more is refused.", false},

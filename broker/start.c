@@ -381,6 +381,15 @@ static void lower_request_size(struct start *st)
     }
 }
 
+/* What is read ahead comes from the same memory, too; an eighth of it is a lot. */
+static void lower_readahead(struct start *st)
+{
+    size_t *size = &st->settings.cluster.log_shared.ahead_size_max;
+    if (*size > st->memory_size / 8) {
+        *size = st->memory_size / 8;
+    }
+}
+
 static enum err check_memory(struct start *st, char why[WHY_SIZE])
 {
     const uint64_t asked_size = (uint64_t)config_number(st->config, OPTION_MEMORY);
@@ -391,6 +400,7 @@ static enum err check_memory(struct start *st, char why[WHY_SIZE])
     /* The cache of log tails lives in the same pool as requests: a quarter, beside the reserve's
      * quarter, leaves them half. */
     st->settings.cluster.log_shared.cache_size_max = st->memory_size / 4;
+    lower_readahead(st);
     lower_request_size(st);
     if (!config_bool(st->config, OPTION_MEMORY_LOCK)) {
         return ERR_OK;

@@ -69,6 +69,44 @@ static void add_space_stats(struct shard_dir *dir)
     }
 }
 
+static void add_read_stats(struct shard_dir *dir)
+{
+    const struct log_shared_stats *n = log_shared_stats(dir->log_env.shared);
+    const struct stat described[] = {
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_cache_hits_total",
+         .help = "Reads answered from the tails of logs in memory.",
+         .value = &n->cache_hits},
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_cache_misses_total",
+         .help = "Reads that needed the disk, or what was read ahead from it.",
+         .value = &n->cache_misses},
+        {.kind = STAT_GAUGE,
+         .name = "coreflume_cache_bytes",
+         .help = "Memory that tails of logs take which are on disk, too.",
+         .value = &n->cache_used_size},
+        {.kind = STAT_GAUGE,
+         .name = "coreflume_readahead_bytes",
+         .help = "Memory for what is read ahead of lagging readers.",
+         .value = &n->ahead_size},
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_readahead_read_bytes_total",
+         .help = "Bytes read ahead of lagging readers.",
+         .value = &n->ahead_read_bytes},
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_readahead_taken_bytes_total",
+         .help = "Of those, what a reader came for.",
+         .value = &n->ahead_taken_bytes},
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_readahead_wasted_bytes_total",
+         .help = "Of those, what no reader came for.",
+         .value = &n->ahead_wasted_bytes},
+    };
+    for (size_t i = 0; i < sizeof(described) / sizeof(described[0]); i++) {
+        add_stat(dir, &described[i]);
+    }
+}
+
 static void add_log_stats(struct shard_dir *dir)
 {
     const struct log_shared_stats *n = log_shared_stats(dir->log_env.shared);
@@ -188,6 +226,7 @@ static struct log_shared_options options_of(const struct shard_dir *dir)
     const uint32_t count = dir->cluster_settings->data_dirs_count;
     o.cache_size_max /= count;
     o.index_size_max /= count;
+    o.ahead_size_max /= count;
     o.compact_keys_size_max /= count;
     if (count > 1) {
         o.files_max = o.files_max / count > FILES_MAX_MIN ? o.files_max / count : FILES_MAX_MIN;
@@ -206,6 +245,7 @@ static void on_store_opened(void *context, enum err e, struct store *st)
     }
     if (e == ERR_OK) {
         add_log_stats(dir);
+        add_read_stats(dir);
     }
     dir->owner->on_opened(dir->owner->context, dir, e);
 }

@@ -27,7 +27,7 @@ struct flusher;
 struct store;
 
 enum {
-    SHARD_DIR_STATS_COUNT = 10,
+    SHARD_DIR_STATS_COUNT = 24,
 };
 
 struct shard_dir_owner {
