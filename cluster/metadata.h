@@ -33,7 +33,7 @@ struct topic_settings {
     int64_t retention_size_max;    /* retention.bytes */
     int64_t topic_size_max;        /* coreflume.retention.topic.bytes */
     uint64_t segment_size_max;     /* segment.bytes */
-    int64_t segment_age_ms_max;    /* segment.ms */
+    int64_t segment_age_ms_max;    /* segment.ms, or less for max.compaction.lag.ms */
     int64_t segment_jitter_ms_max; /* segment.jitter.ms */
     uint64_t index_size_max;       /* segment.index.bytes */
     uint32_t index_interval;       /* index.interval.bytes */

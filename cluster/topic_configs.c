@@ -538,6 +538,15 @@ static void derive_compaction(const struct topic_config_set *set, struct compact
     };
 }
 
+/* What is to be compacted by then has to be in a closed segment by then. */
+static int64_t derive_segment_age(const struct topic_config_set *set)
+{
+    const int64_t age_max = effective_integer(set, "segment.ms");
+    const int64_t lag_max = effective_integer(set, "max.compaction.lag.ms");
+    const bool is_compacted = list_contains(effective_text(set, "cleanup.policy"), "compact");
+    return is_compacted && lag_max < age_max ? lag_max : age_max;
+}
+
 void topic_settings_derive(const struct topic_config_set *set, struct topic_settings *ret_settings)
 {
     int64_t message_size_max = effective_integer(set, "max.message.bytes");
@@ -557,7 +566,7 @@ void topic_settings_derive(const struct topic_config_set *set, struct topic_sett
         .timestamp_after_ms_max = effective_integer(set, "message.timestamp.after.max.ms"),
         .replicas_min = (uint32_t)effective_integer(set, "min.insync.replicas"),
         .segment_size_max = (uint64_t)effective_integer(set, "segment.bytes"),
-        .segment_age_ms_max = effective_integer(set, "segment.ms"),
+        .segment_age_ms_max = derive_segment_age(set),
         .segment_jitter_ms_max = effective_integer(set, "segment.jitter.ms"),
         .index_size_max = (uint64_t)effective_integer(set, "segment.index.bytes"),
         .index_interval = (uint32_t)effective_integer(set, "index.interval.bytes"),

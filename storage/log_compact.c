@@ -469,7 +469,9 @@ static enum look look_at(struct log *l)
         return LOOK_LATER;
     }
     bool is_dirty = false;
-    if ((l->compact_config.is_compacted && start_compaction(l, &is_dirty)) || start_repack(l)) {
+    const bool is_compacted =
+        l->compact_config.is_compacted && !l->env.shared->options.is_compaction_off;
+    if ((is_compacted && start_compaction(l, &is_dirty)) || start_repack(l)) {
         return LOOK_RUNS;
     }
     if (has_unsettled(l)) {

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,6 +28,7 @@ struct log_shared_options {
     uint64_t files_idle_us;        /* One that nobody used for so long is closed; 0 = never. */
     uint64_t quiet_us;             /* How long a log is quiet before its D is persisted. */
     struct pace_limits background; /* Deletes, compaction, repacking. */
+    bool is_compaction_off;        /* Logs are repacked, but not compacted. */
     uint64_t compact_interval_us;  /* Between two looks at what could be compacted. */
     size_t compact_keys_size_max;  /* Memory for keys of the one compaction that runs. */
 };

@@ -11,7 +11,7 @@ from support.wire import Connection
 EXAMPLE = ["A:1", "B:2", "A:3", "C:4", "B:5", "A:6", "D:7", "C:8"]
 LEFT = ["B 5 4", "A 6 5", "D 7 6", "C 8 7"]
 SEGMENT = 1 << 20
-WAIT_S = 90  # A shard looks at its logs every 15 seconds.
+WAIT_S = 60
 
 
 def kcat(node, *options, lines=None):
@@ -35,20 +35,30 @@ def wait_for(node, name, count):
         time.sleep(0.5)
 
 
+FAST = ("--set", "log.cleaner.backoff.ms=200", "--set", "log.retention.check.interval.ms=200")
+
+
+def create(node, topic, configs):
+    with Connection(node.kafka) as c:
+        equal(c.create_topic(topic, 1, {"segment.bytes": str(SEGMENT), "min.cleanable.dirty.ratio": "0", **configs}), 0,
+              "create")
+
+
+def filler(count, size=60000):
+    return [f"filler-{i}:{'x' * size}" for i in range(count * SEGMENT // size)]
+
+
 def first_records(node, offset="beginning"):
     return kcat(node, "-C", "-t", "compacted", "-o", str(offset), "-c", "4", "-q", "-f", "%k %s %o\n")
 
 
 def test_the_worked_example():
     data = fresh_dir("compaction") / "data"
-    with Node(data) as node:
-        with Connection(node.kafka) as c:
-            equal(c.create_topic("compacted", 1, {"cleanup.policy": "compact", "segment.bytes": str(SEGMENT),
-                                                  "min.cleanable.dirty.ratio": "0"}), 0, "create")
+    with Node(data, *FAST) as node:
+        create(node, "compacted", {"cleanup.policy": "compact"})
         kcat(node, "-P", "-t", "compacted", "-K", ":", lines=EXAMPLE)
         # Others behind them, so that their segment is closed and another one, too.
-        filler = [f"filler-{i}:{'x' * 60000}" for i in range(3 * SEGMENT // 60000)]
-        kcat(node, "-P", "-t", "compacted", "-K", ":", lines=filler)
+        kcat(node, "-P", "-t", "compacted", "-K", ":", lines=filler(3))
         wait_for(node, "coreflume_compactions_total", 1)
         equal(first_records(node), LEFT, "what is left")
         for offset in range(4):
@@ -56,15 +66,50 @@ def test_the_worked_example():
         equal(first_records(node, 6)[:2], LEFT[2:], "from offset 6")
         expect(metric(node, "coreflume_compact_removed_records_total") >= 4, "removed records are not counted")
         keys = kcat(node, "-C", "-t", "compacted", "-o", "beginning", "-e", "-q", "-f", "%k\n")
-        equal(keys, ["B", "A", "D", "C"] + [line.split(":")[0] for line in filler], "all keys")
+        equal(keys, ["B", "A", "D", "C"] + [line.split(":")[0] for line in filler(3)], "all keys")
     with Node(data) as node:
         equal(first_records(node), LEFT, "after a restart")
 
 
+def test_compacted_and_deleted():
+    """Both policies: the last value of a key stays, until retention takes its segment."""
+    data = fresh_dir("compact_delete") / "data"
+    with Node(data, *FAST) as node:
+        create(node, "compacted", {"cleanup.policy": "compact,delete", "retention.bytes": str(6 * SEGMENT)})
+        kcat(node, "-P", "-t", "compacted", "-K", ":", lines=EXAMPLE)
+        kcat(node, "-P", "-t", "compacted", "-K", ":", lines=filler(3))
+        wait_for(node, "coreflume_compactions_total", 1)
+        equal(first_records(node), LEFT, "compacted")
+        more = [f"more-{i}:{'y' * 60000}" for i in range(8 * SEGMENT // 60000)]
+        kcat(node, "-P", "-t", "compacted", "-K", ":", lines=more)
+        deadline = time.monotonic() + WAIT_S
+        while first_records(node) == LEFT:
+            expect(time.monotonic() < deadline, "retention takes nothing")
+            time.sleep(0.2)
+        keys = kcat(node, "-C", "-t", "compacted", "-o", "beginning", "-e", "-q", "-f", "%k\n")
+        expect(not {"A", "B", "C", "D"} & set(keys), "the oldest segment is gone as a whole")
+        equal(keys[-len(more) // 2:], [line.split(":")[0] for line in more][-len(more) // 2:], "the youngest stay")
+
+
+def test_the_lag_closes_a_segment_and_a_broker_may_not_compact():
+    """max.compaction.lag.ms is kept although the records are few; log.cleaner.enable=false keeps all."""
+    data = fresh_dir("compact_lag") / "data"
+    with Node(data, *FAST, "--set", "log.cleaner.enable=false") as node:
+        create(node, "compacted", {"cleanup.policy": "compact", "max.compaction.lag.ms": "500"})
+        kcat(node, "-P", "-t", "compacted", "-K", ":", lines=EXAMPLE)
+        time.sleep(0.6)
+        kcat(node, "-P", "-t", "compacted", "-K", ":", lines=["E:9"])  # A segment ends when the next record comes.
+        time.sleep(1)
+        equal(metric(node, "coreflume_compactions_total"), 0, "compactions of a broker that does not compact")
+        equal(len(kcat(node, "-C", "-t", "compacted", "-o", "beginning", "-e", "-q")), len(EXAMPLE) + 1, "all stays")
+    with Node(data, *FAST) as node:
+        wait_for(node, "coreflume_compactions_total", 1)
+        equal(first_records(node), LEFT, "compacted")
+
+
 def test_tiny_batches_are_repacked():
-    with Node(fresh_dir("repack") / "data") as node:
-        with Connection(node.kafka) as c:
-            equal(c.create_topic("tiny", 1, {"segment.bytes": str(SEGMENT)}), 0, "create")
+    with Node(fresh_dir("repack") / "data", *FAST) as node:
+        create(node, "tiny", {})
         # One batch per record, each flushed before the next is sent.
         lines = [f"line {i}" for i in range(700)]
         kcat(node, "-P", "-t", "tiny", "-X", "batch.num.messages=1", "-X", "max.in.flight=1", lines=lines)

@@ -148,6 +148,31 @@ Test(topic_configs, sets_are_checked_across_values)
     cr_assert(eq(int, topic_config_check_set(&tiered, why), ERR_CONFIG_INVALID));
 }
 
+/* What has to be compacted by then must not stand in the open segment any more. */
+Test(topic_configs, the_compaction_lag_rolls_segments_of_compacted_topics)
+{
+    static const struct {
+        char *policy;
+        char *lag_ms;
+        int64_t age_ms_max;
+    } lags[] = {
+        {"compact", "5000", 5000},
+        {"compact,delete", "5000", 5000},
+        {"compact", "70000", 60000},
+        {"delete", "5000", 60000},
+    };
+    for (size_t i = 0; i < sizeof(lags) / sizeof(lags[0]); i++) {
+        struct topic_config_entry own[] = {
+            {"cleanup.policy", lags[i].policy},
+            {"max.compaction.lag.ms", lags[i].lag_ms},
+            {"segment.ms", "60000"},
+        };
+        struct topic_settings settings;
+        topic_settings_derive(&(struct topic_config_set){.own = own, .own_count = 3}, &settings);
+        cr_assert(eq(i64, settings.segment_age_ms_max, lags[i].age_ms_max), "row %zu", i);
+    }
+}
+
 Test(topic_configs, settings_follow_the_values_in_effect)
 {
     struct topic_settings settings;
