@@ -154,6 +154,13 @@ static void run_end(struct log_compact_run *run, enum err e)
     look_soon(ls);
 }
 
+/* Nothing more may be begun at the log. A cut, a close or a delete that has begun may not have
+ * asked for that yet: it waits for other things first. */
+static bool is_over(const struct log_compact_run *run)
+{
+    return run->is_stopping || run->log->is_failed || run->log->state != LOG_OPEN;
+}
+
 /* ---- rewriting ---- */
 
 static uint64_t judge(void *context, const struct scan_result *entry, struct compaction_result *ret)
@@ -175,7 +182,7 @@ static void on_rewritten(void *context, enum err e, const struct log_rewrite_sta
     run->rewrite = NULL;
     run->read_size += stats->read_size;
     run->next_index = stats->next_index;
-    if (e != ERR_OK || run->is_stopping) {
+    if (e != ERR_OK || is_over(run)) {
         run_end(run, e == ERR_OK ? ERR_CANCELLED : e);
         return;
     }
@@ -278,7 +285,7 @@ static void on_learnt(struct log_paced *p, enum err e)
     struct log_compact_run *run = container_of(p, struct log_compact_run, paced);
     struct compaction *c = &run->engine;
     log_paced_done(p);
-    if (e == ERR_OK && run->is_stopping) {
+    if (e == ERR_OK && is_over(run)) {
         e = ERR_CANCELLED;
     }
     if (e == ERR_OK && run->state == RUN_WAIT_OUTCOMES) {

@@ -282,7 +282,7 @@ static void write_failed(struct log_index_task *t, enum err e)
 static void start_write(struct log_index_task *t)
 {
     struct log_segment *seg = t->seg;
-    if (seg->log->state != LOG_OPEN || seg->log->is_failed) {
+    if (seg->log->state != LOG_OPEN || seg->log->is_failed || seg->is_retired) {
         finish(t); /* Nobody waits for it, but perhaps for its end. */
         return;
     }

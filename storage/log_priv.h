@@ -192,6 +192,7 @@ struct log {
 
     struct list segments;        /* struct log_segment */
     struct list retired;         /* Those that left, until their files are gone. */
+    uint64_t retired_count;      /* How many left since the start. */
     struct log_retirer *retirer; /* While there are any. */
     int64_t start_offset;        /* As log_set_start said. */
     int64_t appended_ms;         /* Wall time of the last append, or of the start. */

@@ -32,10 +32,11 @@ struct time_search {
     struct segment_wait index_wait;
 
     int64_t start_offset;
-    bool is_for_largest; /* timestamp is the largest one met so far. */
-    int64_t timestamp;   /* Records at or after it are wanted. */
-    uint64_t from_index; /* Entries before it are done with. */
-    bool was_doubted;    /* An index turned out wrong since the search began. */
+    bool is_for_largest;    /* timestamp is the largest one met so far. */
+    int64_t timestamp;      /* Records at or after it are wanted. */
+    uint64_t from_index;    /* Entries before it are done with. */
+    bool was_doubted;       /* An index turned out wrong since the search began. */
+    uint64_t retired_count; /* Of the log's segments, when the largest was looked for. */
 
     /* Being walked. */
     struct segment_stretch stretch;
@@ -77,6 +78,9 @@ static void search_begin(struct time_search *ts, bool is_for_largest, int64_t ti
     ts->is_for_largest = is_for_largest;
     ts->timestamp = timestamp;
     ts->from_index = 0;
+    if (is_for_largest) {
+        ts->retired_count = ts->query->log->retired_count;
+    }
 }
 
 /* What an entry must have at least to be of interest. */
@@ -318,6 +322,13 @@ static void search_segment(struct time_search *ts, struct log_segment *seg, int6
     }
 }
 
+/* What the largest was found by is not what there is any more: an index that was wrong, or segments
+ * that compaction or the log start let go of. */
+static bool is_largest_outdated(const struct time_search *ts)
+{
+    return ts->was_doubted || ts->retired_count != ts->query->log->retired_count;
+}
+
 /* All segments have been looked at. */
 static void search_is_through(struct time_search *ts)
 {
@@ -328,8 +339,8 @@ static void search_is_through(struct time_search *ts)
         } else {
             search_end(ts, ERR_OK); /* No record has a timestamp. */
         }
-    } else if (was_for_largest && ts->was_doubted) {
-        /* The largest came from an index that was wrong. */
+    } else if (was_for_largest && is_largest_outdated(ts)) {
+        reached(log_shard(ts->walk.log), "log_largest_time_outdated");
         ts->was_doubted = false;
         search_begin(ts, true, -1);
     } else {

@@ -319,6 +319,7 @@ enum err log_retire(struct log_segment *seg, enum log_retire_reason reason)
     }
     free_pages(seg);
     seg->is_retired = true;
+    l->retired_count++;
     seg->retired_next = next->base.index;
     log_ahead_forget(seg);
     l->sealed_size -= seg->tail_pos;

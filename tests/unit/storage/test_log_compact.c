@@ -384,6 +384,24 @@ Test(log_compact, a_cut_a_close_and_a_delete_interrupt_it)
     }
 }
 
+/* It has begun, but waits for a flush first, while the run comes to its next group of segments. */
+Test(log_compact, nothing_is_begun_at_a_log_that_is_being_cut)
+{
+    for (int steps = 0; steps < 400; steps += 3) {
+        struct world *w = world_new(4000 + (uint64_t)steps);
+        world_open(w);
+        fill(w, 60);
+        for (int i = 0; i < steps; i++) {
+            (void)sim_shard_step(&w->rig.ss);
+        }
+        const int key = 1;
+        put(w, &key, 1, 100);
+        cr_assert(eq(int, log_rig_cut(&w->rig, log_last_index(w->rig.log)), ERR_OK));
+        expect_sound(w);
+        world_free(w);
+    }
+}
+
 /* A cut into a segment that is sealed later: its record means nothing for the file that takes its
  * place. */
 Test(log_compact, cuts_go_with_the_files_they_cut_into)

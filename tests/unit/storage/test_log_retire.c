@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "storage/log_priv.h"
+
 #include "tests/support/log_rig.h"
 
 enum {
@@ -291,6 +293,21 @@ Test(log_retire, a_read_that_waits_for_an_index_keeps_its_segment)
     log_rig_settle(rig);
     cr_assert(eq(u32, segment_files(rig), 1));
     cr_assert(eq(u64, log_stats(rig->log)->index_rebuilds, 0));
+    rig_close(rig);
+}
+
+/* Nobody needs it any more when its turn comes. */
+Test(log_retire, an_index_file_that_waits_for_its_turn)
+{
+    struct log_rig *rig = rig_open(9);
+    rig->shared->index_turns_count = LOG_INDEX_TURNS_MAX; /* Other logs have them all. */
+    fill(rig, 100);
+    log_set_commit(rig->log, log_flushed_index(rig->log));
+    log_set_start(rig->log, 100);
+    rig->shared->index_turns_count = 0;
+    shard_post(rig->ss.s, &rig->shared->index_turns);
+    log_rig_settle(rig);
+    cr_assert(eq(u32, segment_files(rig), 1));
     rig_close(rig);
 }
 

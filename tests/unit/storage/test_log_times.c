@@ -305,6 +305,37 @@ Test(log_times, searches_agree_with_a_walk_from_the_log_start_on)
     }
 }
 
+/* The log start goes over the largest timestamp while it is searched for: the answer is that of
+ * before or of after, never that there is none. */
+Test(log_times, the_largest_goes_while_it_is_searched_for)
+{
+    for (int steps = 0; steps < 60; steps++) {
+        struct log_rig *rig = rig_new(13000 + (uint64_t)steps, false);
+        append_some(rig, 20);
+        cr_assert(eq(int, log_rig_append(rig, 1, 100, 1000000), ERR_OK));
+        append_some(rig, 100);
+        const int64_t end = log_flushed_offset(rig->log);
+        const struct answer before = expected(rig, LOG_TIME_LARGEST, end);
+        struct query_wait w = {
+            .query = {.timestamp = LOG_TIME_LARGEST, .end_offset = end, .on_done = on_done}};
+        log_time_query_begin(rig->log, &w.query);
+        for (int i = 0; i < steps && !w.is_done; i++) {
+            (void)sim_shard_step(&rig->ss);
+        }
+        log_rig_set_start(rig, end - 50);
+        cr_assert(gt(u64, log_first_index(rig->log), 21));
+        cr_assert(sim_shard_run_until(&rig->ss, &w.is_done));
+        const struct answer after = expected(rig, LOG_TIME_LARGEST, end);
+        const bool is_before = w.query.ret_offset == before.offset;
+        cr_assert(eq(int, w.query.result, ERR_OK));
+        cr_assert(is_before || w.query.ret_offset == after.offset,
+                  "steps=%d offset=%jd",
+                  steps,
+                  w.query.ret_offset);
+        rig_end(rig);
+    }
+}
+
 Test(log_times, records_without_time_are_not_found)
 {
     struct log_rig *rig = rig_new(3, true);
