@@ -4,10 +4,11 @@
 
 #include "core/assert.h"
 
-static void entry_done(struct model_entry *e)
+void model_entry_done(struct model_entry *e)
 {
     free(e->bytes);
     free(e->timestamps);
+    free(e->records);
 }
 
 void model_log_done(struct model_log *m)
@@ -15,6 +16,22 @@ void model_log_done(struct model_log *m)
     model_log_truncate(m, 0);
     free(m->entries);
     *m = (struct model_log){0};
+}
+
+/* The data that the marker at index ends, while it is there. */
+static void set_marker(struct model_log *m, uint64_t index, uint64_t marker_index)
+{
+    const struct model_entry *marker = &m->entries[index - 1];
+    for (uint64_t i = index - 1; i > 0; i--) {
+        struct model_entry *e = &m->entries[i - 1];
+        if (e->identity.producer_id != marker->identity.producer_id) {
+            continue;
+        }
+        if (e->is_marker) {
+            return;
+        }
+        e->marker_index = e->is_transactional ? marker_index : 0;
+    }
 }
 
 void model_log_append(struct model_log *m, const struct model_entry *e)
@@ -25,14 +42,21 @@ void model_log_append(struct model_log *m, const struct model_entry *e)
         assert(m->entries != NULL);
     }
     m->entries[m->last_index++] = *e;
+    if (e->is_marker) {
+        set_marker(m, m->last_index, m->last_index);
+    }
 }
 
 void model_log_truncate(struct model_log *m, uint64_t last_index)
 {
     while (m->last_index > last_index) {
-        struct model_entry *e = &m->entries[--m->last_index];
+        struct model_entry *e = &m->entries[m->last_index - 1];
+        if (e->is_marker) {
+            set_marker(m, m->last_index, 0);
+        }
+        m->last_index--;
         m->rotten_count -= e->is_rotten;
-        entry_done(e);
+        model_entry_done(e);
     }
     if (m->flushed_index > last_index) {
         m->flushed_index = last_index;
@@ -94,37 +118,23 @@ const struct model_entry *model_log_find(const struct model_log *m, int64_t offs
     return low < m->last_index ? &m->entries[low] : NULL;
 }
 
-bool model_log_find_time(const struct model_log *m,
-                         int64_t timestamp,
-                         int64_t end_offset,
-                         int64_t *ret_offset,
-                         int64_t *ret_timestamp)
+int64_t model_log_start_up_to(const struct model_log *m, uint64_t index)
 {
-    for (uint64_t i = 0; i < m->last_index; i++) {
-        const struct model_entry *e = &m->entries[i];
-        for (int64_t offset = e->base_offset; offset < e->next_offset; offset++) {
-            if (offset >= end_offset) {
-                return false;
-            }
-            int64_t t = e->timestamps[offset - e->base_offset];
-            if (t >= timestamp) {
-                *ret_offset = offset;
-                *ret_timestamp = t;
-                return true;
-            }
-        }
+    int64_t start_offset = 0;
+    for (uint64_t i = 1; i <= index; i++) {
+        const int64_t offset = model_log_at(m, i)->start_offset;
+        start_offset = offset > start_offset ? offset : start_offset;
     }
-    return false;
+    return start_offset;
 }
 
-int64_t model_log_largest_time(const struct model_log *m, int64_t end_offset)
+void model_log_forget_below(struct model_log *m, uint64_t first_index, uint64_t restored_index)
 {
-    int64_t largest = -1;
-    for (uint64_t i = 0; i < m->last_index && m->entries[i].next_offset <= end_offset; i++) {
-        const struct model_entry *e = &m->entries[i];
-        for (int64_t k = 0; k < e->next_offset - e->base_offset; k++) {
-            largest = e->timestamps[k] > largest ? e->timestamps[k] : largest;
-        }
+    for (uint64_t i = 1; i < first_index && i <= m->last_index; i++) {
+        struct model_entry *e = &m->entries[i - 1];
+        m->rotten_count -= e->is_rotten;
+        e->is_rotten = false;
+        e->is_hidden = false;
+        e->is_gone |= i > restored_index;
     }
-    return largest;
 }

@@ -8,6 +8,7 @@
 #include "storage/batch.h"
 #include "storage/entry.h"
 
+#include "tests/sim/batches.h"
 #include "tests/sim/sim.h"
 
 struct model_entry {
@@ -20,8 +21,17 @@ struct model_entry {
     size_t size;
     struct batch_identity identity; /* Of a batch. */
     int64_t *timestamps;            /* Of the records; NULL if none. */
+    struct made_record *records;    /* Where keys come again; else NULL. */
+    bool is_transactional;          /* Data of a transaction. */
+    bool is_marker;                 /* Ends one. */
+    bool is_abort;                  /* That way. */
+    uint64_t marker_index;          /* Of what ended its transaction; 0 = nothing yet. */
+    int64_t start_offset;           /* Of an entry that moves the log start. */
+    int64_t committed_ms;           /* Wall time; of what is committed. */
     bool is_rotten;                 /* Damaged, or hidden. */
     bool is_hidden; /* An open did not find it for what is around it: a read still may. */
+    bool is_gone;   /* An open did not find it, and need not have: nothing is known of it. */
+    bool is_empty;  /* It found none of its records. */
 };
 
 struct model_log {
@@ -30,7 +40,13 @@ struct model_log {
     uint64_t capacity;
     uint64_t flushed_index; /* Acknowledged up to here. */
     uint64_t commit_index;
-    uint64_t cut_index; /* A cut from here on is in flight; 0 = none. */
+    uint64_t cut_index;   /* A cut from here on is in flight; 0 = none. */
+    int64_t start_offset; /* Of the log, as committed and said to it. */
+    bool is_compacted;    /* Then what follows counts; model_keys.h. */
+    int64_t delete_retention_ms;
+    uint64_t settled_index;            /* No transaction up to here is undecided. */
+    int64_t latest_next[SIM_KEYS_MAX]; /* Behind the latest settled record of each key; 0 = none. */
+    uint64_t clean_index_max;          /* The log was told that all replicas are clean to here. */
     uint64_t rotten_count;
     bool is_wounded;      /* By a misdirected write: the next open tells which entries are lost. */
     uint64_t doubt_index; /* But up to here it did not look: a checkpoint covered them. */
@@ -42,8 +58,9 @@ static inline bool model_log_is_damaged(const struct model_log *m)
     return m->rotten_count > 0 || m->doubt_index > 0;
 }
 
+void model_entry_done(struct model_entry *e);
 void model_log_done(struct model_log *m);
-/* Takes over e's memory. */
+/* Takes over e's memory. What it ends is ended. */
 void model_log_append(struct model_log *m, const struct model_entry *e);
 /* Forgets entries with an index above last_index. */
 void model_log_truncate(struct model_log *m, uint64_t last_index);
@@ -58,13 +75,13 @@ int64_t model_log_next_offset(const struct model_log *m, uint64_t index);
 
 /* The entry that holds offset; NULL beyond the end. Entries without offsets never do. */
 const struct model_entry *model_log_find(const struct model_log *m, int64_t offset);
+static inline uint64_t model_log_index_of(const struct model_log *m, const struct model_entry *e)
+{
+    return (uint64_t)(e - m->entries) + 1;
+}
 
-/* The first record at or after timestamp (not negative) below end_offset: false if there is none.
- */
-bool model_log_find_time(const struct model_log *m,
-                         int64_t timestamp,
-                         int64_t end_offset,
-                         int64_t *ret_offset,
-                         int64_t *ret_timestamp);
-/* The largest timestamp below end_offset; -1 if no record has one. */
-int64_t model_log_largest_time(const struct model_log *m, int64_t end_offset);
+/* The largest log start that an entry up to index asks for. */
+int64_t model_log_start_up_to(const struct model_log *m, uint64_t index);
+/* Entries below first_index went with their segments, and what happened to them, too. What
+ * restored_index covers is known all the same. */
+void model_log_forget_below(struct model_log *m, uint64_t first_index, uint64_t restored_index);

@@ -143,6 +143,12 @@ void sim_draw_swarm(struct sim *sim)
     w->large_one_in = (uint32_t)PICK(sim, 0, 200);
     w->cut_weight = (uint32_t)PICK(sim, 0, 12, 40);
     w->delete_weight = (uint32_t)PICK(sim, 0, 0, 2);
+    w->start_weight = (uint32_t)PICK(sim, 0, 4, 20);
+    w->compacted_percent = (uint32_t)PICK(sim, 0, 0, 50, 100);
+    w->keys_count = (uint32_t)PICK(sim, 2, 10, SIM_KEYS_MAX);
+    w->keys_size_max = (uint32_t)PICK(sim, 24 * 16, 1 << 20);
+    w->tombstone_percent = (uint32_t)PICK(sim, 5, 30);
+    w->transaction_percent = (uint32_t)PICK(sim, 0, 30);
     w->pause_us_max = PICK(sim, 100, 1000, 5000);
     w->overtake_one_in = (uint32_t)PICK(sim, 0, 0, 5, 20);
     w->cut_connection_one_in = (uint32_t)PICK(sim, 0, 50, 300);
@@ -204,6 +210,12 @@ static const struct {
     FIELD(large_one_in),
     FIELD(cut_weight),
     FIELD(delete_weight),
+    FIELD(start_weight),
+    FIELD(compacted_percent),
+    FIELD(keys_count),
+    FIELD(keys_size_max),
+    FIELD(tombstone_percent),
+    FIELD(transaction_percent),
     FIELD(rot_percent),
     FIELD(mangle_percent),
     FIELD(crash_soon_percent),

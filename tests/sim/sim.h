@@ -23,6 +23,7 @@
 enum {
     SIM_SHARDS_MAX = 4,
     SIM_MARKS_MAX = 256,
+    SIM_KEYS_MAX = 40,                /* Of a compacted log. */
     SIM_STEPS_MAX = 40 * 1000 * 1000, /* A run that needs more is caught in a loop. */
 };
 
@@ -56,19 +57,25 @@ struct sim_swarm {
     uint32_t large_one_in; /* A batch much larger than the others; 0 = never. */
     uint32_t cut_weight;
     uint32_t delete_weight;
-    uint32_t rot_percent;        /* Chance that a quiet log is damaged on the disk, once. */
-    uint32_t mangle_percent;     /* Of what a power loss takes; 0 = drawn at each crash. */
-    uint32_t crash_soon_percent; /* Chance of a crash where leftovers could look valid. */
-    uint32_t index_size_max;     /* Of points in memory, per shard. */
-    uint32_t checkpoint_size;    /* 0 = none are written. */
-    uint32_t state_size_max;     /* Of what else an owner puts in: small in the store, large in a
-                                    file. */
-    uint32_t misdirect_percent;  /* Chance that a quiet life has a misdirected write. */
-    uint32_t misread_one_in;     /* A read meets the wrong place; 0 = never. */
-    uint32_t index_rot_percent;  /* Chance that an index file is spoiled between two lives. */
-    uint32_t vote_loss_percent;  /* Chance that the store has no vote of group 0 any more. */
-    uint64_t capacity_size;      /* Of the disk at times; 0 = never full. */
-    uint32_t sync_fail_one_in;   /* 0 = never, as those below. */
+    uint32_t start_weight;        /* Of moves of the log start. */
+    uint32_t compacted_percent;   /* Of logs. */
+    uint32_t keys_count;          /* Of a compacted log. */
+    uint32_t keys_size_max;       /* Memory of one run of compaction. */
+    uint32_t tombstone_percent;   /* Of records with such keys. */
+    uint32_t transaction_percent; /* Of the acts of a compacted log that append a batch. */
+    uint32_t rot_percent;         /* Chance that a quiet log is damaged on the disk, once. */
+    uint32_t mangle_percent;      /* Of what a power loss takes; 0 = drawn at each crash. */
+    uint32_t crash_soon_percent;  /* Chance of a crash where leftovers could look valid. */
+    uint32_t index_size_max;      /* Of points in memory, per shard. */
+    uint32_t checkpoint_size;     /* 0 = none are written. */
+    uint32_t state_size_max;      /* Of what else an owner puts in: small in the store, large in a
+                                     file. */
+    uint32_t misdirect_percent;   /* Chance that a quiet life has a misdirected write. */
+    uint32_t misread_one_in;      /* A read meets the wrong place; 0 = never. */
+    uint32_t index_rot_percent;   /* Chance that an index file is spoiled between two lives. */
+    uint32_t vote_loss_percent;   /* Chance that the store has no vote of group 0 any more. */
+    uint64_t capacity_size;       /* Of the disk at times; 0 = never full. */
+    uint32_t sync_fail_one_in;    /* 0 = never, as those below. */
     uint32_t write_fail_one_in;
     uint32_t read_fail_one_in;
     uint32_t short_one_in;

@@ -7,31 +7,62 @@
 #include "tests/sim/batches.h"
 #include "tests/sim/storage_mode.h"
 
-/* The bytes as they will stand on disk. */
-static void make_data(struct part *p, struct model_entry *e, int32_t records_count)
+static void take_batch(struct model_entry *e, const struct made_batch *b)
+{
+    e->type = ENTRY_DATA;
+    e->next_offset = b->records_count;
+    e->max_timestamp = b->max_timestamp;
+    e->bytes = b->bytes;
+    e->size = b->size;
+    e->timestamps = b->timestamps;
+    e->records = b->records;
+}
+
+static struct model_entry make_data(struct part *p, const struct batch_identity *identity)
 {
     struct sim *sim = part_sim(p);
     bool is_large =
         sim->swarm.large_one_in != 0 && rand_one_in(&sim->rand, sim->swarm.large_one_in);
-    e->identity = part_producers_draw(p);
+    struct model_entry e = {
+        .identity = *identity,
+        .is_transactional = p->has_transactions && identity->producer_id == PART_TRANSACTIONS_ID,
+    };
     struct made_batch b =
         batch_make(sim,
                    &(struct batch_wish){
                        .label = p->name,
                        .number = p->batches_count++,
-                       .records_count = records_count,
+                       .records_count = (int32_t)sim_between(sim, 1, sim->swarm.batch_records_max),
                        .record_size_max = is_large ? 8 << 10 : sim->swarm.record_size_max,
                        .wall_ms = clock_wall_ms(&sim->clock.clock),
-                       .identity = e->identity,
+                       .identity = e.identity,
                        .is_zstd_allowed = true,
+                       .keys_count = p->model.is_compacted ? sim->swarm.keys_count : 0,
+                       .is_transactional = e.is_transactional,
                    });
-    e->next_offset = e->base_offset + b.records_count;
-    e->max_timestamp = b.max_timestamp;
-    e->bytes = b.bytes;
-    e->size = b.size;
-    e->timestamps = b.timestamps;
-    batch_stamp(e->bytes, e->base_offset, (int32_t)e->term);
-    part_producers_judge(p, e);
+    take_batch(&e, &b);
+    return e;
+}
+
+static struct model_entry make_marker(struct part *p, const struct batch_identity *identity)
+{
+    struct sim *sim = part_sim(p);
+    struct model_entry e = {
+        .identity = *identity, .is_marker = true, .is_abort = rand_one_in(&sim->rand, 3)};
+    e.identity.base_sequence = -1;
+    struct made_batch b =
+        batch_make_marker(sim, &e.identity, clock_wall_ms(&sim->clock.clock), !e.is_abort);
+    take_batch(&e, &b);
+    return e;
+}
+
+/* One of a transaction, or what ends it. */
+static struct model_entry make_transactional(struct part *p)
+{
+    bool is_open;
+    const struct batch_identity identity = part_producers_draw_transactional(p, &is_open);
+    return is_open && rand_one_in(&part_sim(p)->rand, 3) ? make_marker(p, &identity)
+                                                         : make_data(p, &identity);
 }
 
 static bool is_refusal_allowed(const struct part *p, enum err e)
@@ -45,29 +76,36 @@ static bool is_refusal_allowed(const struct part *p, enum err e)
     return p->model.rotten_count > 0;
 }
 
-static bool append(struct part *p)
+static void complete(struct part *p, struct model_entry *e)
+{
+    e->term = p->term;
+    e->base_offset = model_log_next_offset(&p->model, p->model.last_index);
+    e->next_offset += e->base_offset; /* It had the number of records. */
+    if (e->type == ENTRY_DATA) {
+        batch_stamp(e->bytes, e->base_offset, (int32_t)e->term);
+    } else {
+        e->max_timestamp = -1;
+        e->identity = (struct batch_identity){-1, -1, -1};
+    }
+    if (e->type == ENTRY_DATA && !e->is_marker) {
+        part_producers_judge(p, e);
+    }
+}
+
+bool part_append(struct part *p, struct model_entry *e)
 {
     struct sim *sim = part_sim(p);
     struct model_log *m = &p->model;
-    struct model_entry e = {.type = ENTRY_DATA,
-                            .term = p->term,
-                            .base_offset = model_log_next_offset(m, m->last_index),
-                            .max_timestamp = -1};
-    e.next_offset = e.base_offset;
-    if (rand_one_in(&sim->rand, 30)) {
-        e.type = ENTRY_NOOP;
-    } else {
-        make_data(p, &e, (int32_t)sim_between(sim, 1, sim->swarm.batch_records_max));
-    }
-    struct log_entry entry = {.type = e.type,
-                              .term = e.term,
-                              .base_offset = e.base_offset,
-                              .next_offset = e.next_offset,
-                              .max_timestamp = e.max_timestamp,
-                              .payload = slice_of(e.bytes, e.size)};
-    if (e.size > 0 && rand_one_in(&sim->rand, 2)) {
-        entry.payload = slice_of(e.bytes, ENTRY_HEAD_SIZE);
-        entry.payload_rest = slice_of(e.bytes + ENTRY_HEAD_SIZE, e.size - ENTRY_HEAD_SIZE);
+    complete(p, e);
+    struct log_entry entry = {.type = e->type,
+                              .term = e->term,
+                              .base_offset = e->base_offset,
+                              .next_offset = e->next_offset,
+                              .max_timestamp = e->max_timestamp,
+                              .payload = slice_of(e->bytes, e->size)};
+    if (e->size > ENTRY_HEAD_SIZE && rand_one_in(&sim->rand, 2)) {
+        entry.payload = slice_of(e->bytes, ENTRY_HEAD_SIZE);
+        entry.payload_rest = slice_of(e->bytes + ENTRY_HEAD_SIZE, e->size - ENTRY_HEAD_SIZE);
     }
     uint64_t index = 0;
     enum err result = log_append(p->log, &entry, &index);
@@ -77,8 +115,7 @@ static bool append(struct part *p)
                   "%s: log_append: %s",
                   p->name,
                   err_name(result));
-        free(e.bytes);
-        free(e.timestamps);
+        model_entry_done(e);
         return false;
     }
     sim_check(sim,
@@ -87,10 +124,23 @@ static bool append(struct part *p)
               p->name,
               index,
               m->last_index);
-    model_log_append(m, &e);
-    part_producers_take(p, &e, index);
+    model_log_append(m, e);
+    part_producers_take(p, e, index);
     sim_trace(sim, "append", p->number, index);
     return true;
+}
+
+static bool append(struct part *p)
+{
+    struct sim *sim = part_sim(p);
+    struct model_entry e = {.type = ENTRY_NOOP};
+    if (p->has_transactions && sim_chance(sim, sim->swarm.transaction_percent)) {
+        e = make_transactional(p);
+    } else if (!rand_one_in(&sim->rand, 30)) {
+        const struct batch_identity identity = part_producers_draw(p);
+        e = make_data(p, &identity);
+    }
+    return part_append(p, &e);
 }
 
 static void on_cut(struct log_cut *c)
@@ -169,8 +219,7 @@ static void commit(struct part *p)
 {
     struct model_log *m = &p->model;
     if (!p->is_end_lost && m->flushed_index > m->commit_index) {
-        m->commit_index = sim_between(part_sim(p), m->commit_index, m->flushed_index);
-        log_set_commit(p->log, m->commit_index);
+        part_commit(p, sim_between(part_sim(p), m->commit_index, m->flushed_index));
     }
 }
 
@@ -241,7 +290,9 @@ static void read(struct part *p)
     int64_t end = model_log_next_offset(&p->model, p->model.flushed_index);
     /* Most go through the log as consumers do. */
     if (!rand_one_in(&part_sim(p)->rand, 3)) {
-        p->reader_offset = p->reader_offset < end ? p->reader_offset : 0;
+        const int64_t start = p->model.start_offset;
+        const bool is_in_log = p->reader_offset >= start && p->reader_offset < end;
+        p->reader_offset = is_in_log ? p->reader_offset : start;
         part_read(p, p->reader_offset);
         return;
     }
@@ -260,6 +311,7 @@ static const struct operation {
     {.begin = part_act_time, .weight = 20},
     {.begin = commit, .weight = 48},
     {.begin = vote, .weight = 32},
+    {.begin = part_act_start, .swarm_weight = offsetof(struct sim_swarm, start_weight)},
     {.begin = cut, .swarm_weight = offsetof(struct sim_swarm, cut_weight)},
     {.begin = delete_log, .swarm_weight = offsetof(struct sim_swarm, delete_weight)},
 };

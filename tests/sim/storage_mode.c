@@ -114,6 +114,7 @@ static void on_store_opened(void *context, enum err e, struct store *st)
     options.ahead_chunk_size_max = run->sim->swarm.ahead_chunk_size_max;
     options.files_max = 4;
     options.compact_interval_us = 20 * 1000;
+    options.compact_keys_size_max = run->sim->swarm.keys_size_max;
     env->store = st;
     env->is_open = true;
     e = log_shared_new(&run->life.machine.shards[env->shard], st, &options, &env->shared);

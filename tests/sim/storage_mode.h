@@ -4,6 +4,8 @@
  *   storage_mode.c   one life: start, drive, end in order
  *   storage_part.c   one log: opened, compared with the model, closed
  *   storage_acts.c   what is done to it: the table of operations
+ *   storage_starts.c  moves of the log start
+ *   storage_keys.c   what compaction left
  *   storage_reads.c  reads
  *   storage_times.c  searches by time
  *   storage_producers.c  the producer state of a log
@@ -13,6 +15,7 @@
 #pragma once
 
 #include "core/ids.h"
+#include "storage/compaction.h"
 #include "storage/data_dir.h"
 #include "storage/flusher.h"
 #include "storage/log.h"
@@ -25,7 +28,9 @@
 enum {
     PARTS_MAX = 8,
     PART_NAME_SIZE = 64,
-    PART_READS_MAX = 8, /* In flight. */
+    PART_READS_MAX = 8,       /* In flight. */
+    PART_RECORDS_MAX = 256,   /* Of a batch. */
+    PART_TRANSACTIONS_ID = 3, /* The producer whose batches are those of transactions. */
 };
 
 struct producer_state;
@@ -48,6 +53,9 @@ struct part {
     struct partition_id id;
     char name[PART_NAME_SIZE];
     struct model_log model;
+    struct compaction_config compaction;
+    bool is_trimmed; /* Its start may move. */
+    bool has_transactions;
     uint64_t batches_count;
     uint64_t term;
     uint64_t vote_put;
@@ -56,9 +64,11 @@ struct part {
     enum part_state state;
     uint16_t shard;
     struct log *log;
-    bool is_end_lost;        /* Damage reaches the end: the log takes no appends. */
-    uint64_t replay_index;   /* Last one replayed. */
-    uint64_t restored_index; /* Of the checkpoint that it was opened from; 0 = none. */
+    bool is_end_lost;                    /* Damage reaches the end: the log takes no appends. */
+    uint64_t replay_index;               /* Last one replayed. */
+    uint64_t restored_index;             /* Of the checkpoint that it was opened from; 0 = none. */
+    int64_t restored_start;              /* The log start that it knew of. */
+    int64_t replayed_next[SIM_KEYS_MAX]; /* As model_log.latest_next, of what was replayed. */
     struct producer_state *producers;
     uint64_t cuts_count;
     struct log_cut cut;
@@ -124,6 +134,8 @@ void part_close(struct part *p);
 void part_forget(struct part *p);
 /* A crash would be interesting while the first bytes after a cut, or of a new log, are written. */
 void part_tempt_crash(struct part *p);
+/* The entry to the end of the log. False: it was refused. Takes over e's memory. */
+bool part_append(struct part *p, struct model_entry *e);
 /* One drawn act on an open part. */
 void part_act(struct part *p);
 /* Begins a read of [offset, end of what is flushed). */
@@ -135,10 +147,37 @@ void part_act_time(struct part *p);
 /* One about the entry: a drawn one, but of times that decide something. */
 void part_find_time_of(struct part *p, const struct model_entry *e);
 
+/* Appends an entry that moves the log start. */
+void part_act_start(struct part *p);
+/* Commits up to index, and what follows from that. */
+void part_commit(struct part *p, uint64_t index);
+/* Of a log that opens: the segments that it has are known. */
+void part_starts_learn(struct part *p);
+/* It was opened: tells it where it starts. */
+void part_starts_opened(struct part *p);
+
+/* Which records of a batch are there. */
+struct part_batch {
+    int64_t max_timestamp;
+    int32_t count;
+    bool has[PART_RECORDS_MAX];
+};
+/* batch is what the log has of the entry: it must be that, and what it lacks may lack. */
+void part_keys_compare(struct part *p,
+                       const struct model_entry *e,
+                       struct slice batch,
+                       struct part_batch *ret);
+/* Of a replay, in order: a batch, an entry that is not there any more; its end. */
+void part_keys_replay(struct part *p, const struct model_entry *e, const struct part_batch *batch);
+void part_keys_replay_gone(struct part *p, uint64_t index);
+void part_keys_replayed(struct part *p);
+
 /* Of a log that is about to be opened: nothing is known. */
 void part_producers_reset(struct part *p);
 /* Who writes the next batch, if anybody with an id does, and with which sequence. */
 struct batch_identity part_producers_draw(struct part *p);
+/* The next one of the producer with transactions, and whether it has begun one. */
+struct batch_identity part_producers_draw_transactional(struct part *p, bool *ret_is_open);
 /* A batch that is about to be appended must be welcome. */
 void part_producers_judge(struct part *p, const struct model_entry *e);
 /* The entry was appended or replayed. */

@@ -6,6 +6,7 @@
 #include "storage/compaction.h"
 #include "storage/producer_state.h"
 
+#include "tests/sim/model_keys.h"
 #include "tests/sim/storage_mode.h"
 
 struct sim *part_sim(const struct part *p)
@@ -13,10 +14,28 @@ struct sim *part_sim(const struct part *p)
     return p->run->sim;
 }
 
+static void draw_policy(struct part *p)
+{
+    struct sim *sim = part_sim(p);
+    struct model_log *m = &p->model;
+    m->is_compacted = sim_chance(sim, sim->swarm.compacted_percent);
+    m->delete_retention_ms = rand_one_in(&sim->rand, 2) ? 0 : (int64_t)sim_between(sim, 1, 1000);
+    p->is_trimmed = !m->is_compacted || rand_one_in(&sim->rand, 2);
+    p->has_transactions = m->is_compacted && rand_one_in(&sim->rand, 2);
+    p->compaction = (struct compaction_config){
+        .is_compacted = m->is_compacted,
+        .dirty_ratio_min = rand_one_in(&sim->rand, 3) ? 0.5 : 0,
+        .lag_ms_min = rand_one_in(&sim->rand, 4) ? 50 : 0,
+        .lag_ms_max = rand_one_in(&sim->rand, 4) ? 100 : INT64_MAX,
+        .delete_retention_ms = m->delete_retention_ms,
+    };
+}
+
 void part_renew(struct part *p)
 {
     struct sim *sim = part_sim(p);
     model_log_done(&p->model);
+    draw_policy(p);
     p->lives_count++;
     p->id = (struct partition_id){.topic_id = rand_uuid(&sim->rand), .partition = 0};
     (void)snprintf(p->name, sizeof(p->name), "t%u-l%u-0", p->number, p->lives_count);
@@ -41,23 +60,75 @@ void part_forget(struct part *p)
 
 /* ---- opening ---- */
 
-static void check_entry(struct part *p, const struct log_entry *entry)
+static void check_batch(struct part *p, struct model_entry *e, const struct log_entry *entry)
+{
+    struct part_batch found;
+    part_keys_compare(p, e, entry->payload, &found);
+    sim_check(part_sim(p),
+              entry->max_timestamp == found.max_timestamp,
+              "%s: entry has another timestamp: index=%" PRIu64 " at=%" PRId64 ", not %" PRId64,
+              p->name,
+              entry->index,
+              entry->max_timestamp,
+              found.max_timestamp);
+    e->is_empty = found.count == 0;
+    part_keys_replay(p, e, &found);
+}
+
+static void check_entry(struct part *p, struct model_entry *e, const struct log_entry *entry)
 {
     struct sim *sim = part_sim(p);
-    const struct model_entry *e = model_log_at(&p->model, entry->index);
     bool is_same = entry->type == e->type && entry->term == e->term &&
-                   entry->base_offset == e->base_offset && entry->next_offset == e->next_offset &&
-                   entry->max_timestamp == e->max_timestamp;
+                   entry->base_offset == e->base_offset && entry->next_offset == e->next_offset;
     sim_check(sim, is_same, "%s: entry has other fields: index=%" PRIu64, p->name, entry->index);
-    bool is_content_same =
-        entry->payload.size + entry->payload_rest.size == e->size &&
-        (e->size == 0 || memcmp(entry->payload.data, e->bytes, entry->payload.size) == 0);
+    if (e->type == ENTRY_DATA) {
+        check_batch(p, e, entry);
+        return;
+    }
+    bool is_content_same = entry->max_timestamp == e->max_timestamp &&
+                           entry->payload.size == e->size &&
+                           (e->size == 0 || memcmp(entry->payload.data, e->bytes, e->size) == 0);
     sim_check(sim,
               is_content_same,
               "%s: entry has other bytes: index=%" PRIu64 " size=%zu",
               p->name,
               entry->index,
               entry->payload.size);
+}
+
+/* A gap stands where entries went. */
+static void take_gap(struct part *p, const struct log_entry *entry)
+{
+    struct model_log *m = &p->model;
+    bool is_same = entry->base_offset == model_log_at(m, entry->index)->base_offset &&
+                   entry->next_offset == model_log_at(m, entry->last_index)->next_offset;
+    for (uint64_t i = entry->index; i <= entry->last_index; i++) {
+        is_same &= entry->term == model_log_at(m, i)->term;
+        part_keys_replay_gone(p, i);
+        model_log_reveal(m, i);
+        m->entries[i - 1].is_gone = true;
+    }
+    sim_check(part_sim(p),
+              is_same,
+              "%s: a gap with other fields: index=%" PRIu64 "..%" PRIu64,
+              p->name,
+              entry->index,
+              entry->last_index);
+}
+
+static void take_entry(struct part *p, const struct log_entry *entry)
+{
+    struct model_log *m = &p->model;
+    struct model_entry *e = &m->entries[entry->index - 1];
+    check_entry(p, e, entry);
+    model_log_reveal(m, entry->index);
+    sim_check(part_sim(p),
+              !e->is_rotten,
+              "%s: replay of a damaged entry: index=%" PRIu64,
+              p->name,
+              entry->index);
+    e->is_gone = false;
+    part_producers_take(p, e, entry->index);
 }
 
 /* What the open has not seen up to end_index is lost, if something happened to it. */
@@ -71,8 +142,9 @@ static enum err on_replay(void *context, const struct log_entry *entry)
 {
     struct part *p = context;
     struct sim *sim = part_sim(p);
+    part_starts_learn(p);
     sim_check(sim,
-              entry->index > p->replay_index && entry->index <= p->model.last_index,
+              entry->index > p->replay_index && entry->last_index <= p->model.last_index,
               "%s: replay of an unknown entry: index=%" PRIu64 " after=%" PRIu64 " last=%" PRIu64,
               p->name,
               entry->index,
@@ -86,15 +158,12 @@ static enum err on_replay(void *context, const struct log_entry *entry)
                   p->name,
                   i);
     }
-    check_entry(p, entry);
-    model_log_reveal(&p->model, entry->index);
-    sim_check(sim,
-              !model_log_at(&p->model, entry->index)->is_rotten,
-              "%s: replay of a damaged entry: index=%" PRIu64,
-              p->name,
-              entry->index);
-    p->replay_index = entry->index;
-    part_producers_take(p, model_log_at(&p->model, entry->index), entry->index);
+    if (entry->type == ENTRY_GAP) {
+        take_gap(p, entry);
+    } else {
+        take_entry(p, entry);
+    }
+    p->replay_index = entry->last_index;
     return ERR_OK;
 }
 
@@ -111,6 +180,7 @@ static void on_checkpoint(void *context, struct wbuf *out)
     for (uint32_t i = 0; i < padding_size; i++) {
         wbuf_i8(out, 1);
     }
+    wbuf_i64(out, model_log_start_up_to(&p->model, p->model.last_index));
     producer_state_encode(p->producers, out);
 }
 
@@ -128,6 +198,7 @@ static enum err on_restore(void *context, struct slice state, uint64_t index)
               m->commit_index);
     struct rbuf r = rbuf_over(state.data, state.size);
     rbuf_skip(&r, rbuf_u32(&r));
+    p->restored_start = rbuf_i64(&r);
     enum err e = producer_state_restore(p->producers, rbuf_bytes(&r, rbuf_left(&r)), index);
     sim_check(part_sim(p), e == ERR_OK, "%s: restored state: %s", p->name, err_name(e));
     p->replay_index = index;
@@ -135,10 +206,12 @@ static enum err on_restore(void *context, struct slice state, uint64_t index)
     return ERR_OK;
 }
 
-/* The ends of all terms. What was damaged may have been the beginning of one. */
+/* The ends of all terms; those of entries that the log start let go of may be forgotten. What was
+ * damaged may have been the beginning of one. */
 static void check_terms(struct part *p)
 {
     const struct model_log *m = &p->model;
+    const uint64_t first_index = log_first_index(p->log);
     if (m->rotten_count > 0) {
         return;
     }
@@ -154,8 +227,8 @@ static void check_terms(struct part *p)
         int64_t found_offset = 0;
         bool is_found = log_term_end(p->log, term, &found_term, &found_offset);
         sim_check(part_sim(p),
-                  is_found == (wanted_term > 0) && found_term == wanted_term &&
-                      found_offset == wanted_offset,
+                  is_found ? found_term == wanted_term && found_offset == wanted_offset
+                           : at <= first_index,
                   "%s: term=%" PRIu64 " ends as %" PRIu64 " at=%" PRId64 ", not as %" PRIu64
                   " at=%" PRId64,
                   p->name,
@@ -300,14 +373,17 @@ static void on_opened(void *context, enum err e)
             log_last_index(p->log),
             p->model.flushed_index,
             p->model.cut_index);
+    part_starts_learn(p);
     lose_unseen(p, p->model.flushed_index + 1);
     if (p->model.is_wounded || p->restored_index < p->model.doubt_index) {
         p->model.doubt_index = p->restored_index;
     }
     p->model.is_wounded = false;
     check_last(p, check_damage(p));
+    part_starts_opened(p);
     if (!p->is_end_lost) {
         part_producers_check(p);
+        part_keys_replayed(p);
         check_terms(p);
     }
     check_vote(p);
@@ -344,6 +420,30 @@ static void on_failed(void *context, enum err e)
     run_on_failure(p->run, p->name, e);
 }
 
+/* Some replica is often behind. */
+static void on_compacting(void *context, struct log_compaction_bounds *bounds)
+{
+    struct part *p = context;
+    struct model_log *m = &p->model;
+    const int64_t stable_offset = model_keys_stable_offset(m);
+    if (stable_offset < bounds->stable_offset) {
+        bounds->stable_offset = stable_offset;
+    }
+    if (rand_one_in(&part_sim(p)->rand, 3)) {
+        bounds->clean_index = rand_below(&part_sim(p)->rand, bounds->clean_index + 1);
+    }
+    if (bounds->clean_index > m->clean_index_max) {
+        m->clean_index_max = bounds->clean_index;
+    }
+}
+
+static bool is_last_of_producer(void *context, const struct batch_header *h)
+{
+    const struct part *p = context;
+    const int64_t end_offset = model_log_next_offset(&p->model, p->model.commit_index);
+    return producer_state_is_last(p->producers, h, end_offset);
+}
+
 static const struct log_callbacks callbacks = {
     .on_flushed = on_flushed,
     .on_room = on_room,
@@ -351,6 +451,8 @@ static const struct log_callbacks callbacks = {
     .on_replay = on_replay,
     .on_checkpoint = on_checkpoint,
     .on_restore = on_restore,
+    .on_compacting = on_compacting,
+    .is_last_of_producer = is_last_of_producer,
     .on_opened = on_opened,
 };
 
@@ -363,6 +465,8 @@ void part_open(struct part *p)
     p->is_end_lost = false;
     p->replay_index = 0;
     p->restored_index = 0;
+    p->restored_start = 0;
+    memset(p->replayed_next, 0, sizeof(p->replayed_next));
     part_producers_reset(p);
     p->writes_count = 0;
     p->run->opening_count++;
@@ -382,8 +486,7 @@ void part_open(struct part *p)
                                     .context = p},
                  &p->log);
     sim_check(sim, e == ERR_OK, "%s: log_open: %s", p->name, err_name(e));
-    /* Padding goes, and nothing else: what is compared with the model does not change by it. */
-    log_set_compaction(p->log, &(struct compaction_config){.is_compacted = false});
+    log_set_compaction(p->log, &p->compaction);
 }
 
 static void on_closed(void *context)

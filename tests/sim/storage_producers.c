@@ -21,14 +21,25 @@ struct known {
     const struct model_entry *batches[PRODUCER_BATCHES];
 };
 
+static bool has_sequence(const struct model_entry *e)
+{
+    return e->type == ENTRY_DATA && !e->is_marker && e->identity.producer_id >= 0;
+}
+
+/* No replay can have seen it. */
+static bool is_lost(const struct part *p, uint64_t index)
+{
+    const struct model_entry *e = model_log_at(&p->model, index);
+    return e->is_gone || (e->is_rotten && index > p->restored_index);
+}
+
 static struct known known_of(const struct part *p, int64_t id)
 {
     const struct model_log *m = &p->model;
     struct known k = {.id = id};
     for (uint64_t i = m->last_index; i > 0 && k.count < PRODUCER_BATCHES; i--) {
         const struct model_entry *e = model_log_at(m, i);
-        bool is_lost = e->is_rotten && i > p->restored_index;
-        if (e->size == 0 || is_lost || e->identity.producer_id != id) {
+        if (!has_sequence(e) || is_lost(p, i) || e->identity.producer_id != id) {
             continue;
         }
         bool is_older_epoch =
@@ -53,13 +64,10 @@ static int32_t next_sequence(const struct known *k)
     return sequence_after(last->identity.base_sequence, last->next_offset - last->base_offset);
 }
 
-struct batch_identity part_producers_draw(struct part *p)
+static struct batch_identity draw_next(struct part *p, int64_t id, bool may_be_fenced)
 {
     struct sim *sim = p->run->sim;
-    if (rand_one_in(&sim->rand, 2)) {
-        return (struct batch_identity){-1, -1, -1};
-    }
-    struct known k = known_of(p, (int64_t)sim_between(sim, 1, IDS_COUNT));
+    struct known k = known_of(p, id);
     if (k.count == 0) {
         /* Nothing is known of it: it may begin anywhere, also shortly before the numbers end. */
         int32_t base = rand_one_in(&sim->rand, 4) ? INT32_MAX - 50 : 0;
@@ -68,11 +76,32 @@ struct batch_identity part_producers_draw(struct part *p)
     }
     struct batch_identity identity = k.batches[0]->identity;
     identity.base_sequence = next_sequence(&k);
-    if (rand_one_in(&sim->rand, 30)) {
+    if (may_be_fenced && rand_one_in(&sim->rand, 30)) {
         identity.producer_epoch++;
         identity.base_sequence = 0;
     }
     return identity;
+}
+
+struct batch_identity part_producers_draw(struct part *p)
+{
+    struct sim *sim = p->run->sim;
+    const uint64_t ids_count = p->has_transactions ? PART_TRANSACTIONS_ID - 1 : IDS_COUNT;
+    if (rand_one_in(&sim->rand, 2)) {
+        return (struct batch_identity){-1, -1, -1};
+    }
+    return draw_next(p, (int64_t)sim_between(sim, 1, ids_count), true);
+}
+
+struct batch_identity part_producers_draw_transactional(struct part *p, bool *ret_is_open)
+{
+    const struct model_log *m = &p->model;
+    uint64_t i = m->last_index;
+    while (i > 0 && model_log_at(m, i)->identity.producer_id != PART_TRANSACTIONS_ID) {
+        i--;
+    }
+    *ret_is_open = i > 0 && !model_log_at(m, i)->is_marker;
+    return draw_next(p, PART_TRANSACTIONS_ID, !*ret_is_open);
 }
 
 static struct batch_header header_of(struct part *p, const struct model_entry *e)
@@ -138,7 +167,7 @@ void part_producers_judge(struct part *p, const struct model_entry *e)
 
 void part_producers_take(struct part *p, const struct model_entry *e, uint64_t index)
 {
-    if (e->size == 0 || e->identity.producer_id == -1) {
+    if (!has_sequence(e)) {
         return;
     }
     struct batch_header h = header_of(p, e);
@@ -158,7 +187,9 @@ void part_producers_roll_back(struct part *p)
 {
     producer_state_clear(p->producers);
     for (uint64_t i = 1; i <= p->model.last_index; i++) {
-        part_producers_take(p, model_log_at(&p->model, i), i);
+        if (!is_lost(p, i)) {
+            part_producers_take(p, model_log_at(&p->model, i), i);
+        }
     }
     part_producers_check(p);
 }

@@ -4,6 +4,7 @@
 
 #include "core/assert.h"
 
+#include "tests/sim/model_keys.h"
 #include "tests/sim/storage_mode.h"
 
 enum {
@@ -14,8 +15,36 @@ struct read_probe {
     struct log_read read;
     struct part *part;
     uint64_t cuts_count;
+    int64_t start_offset; /* Of the log, when it began. */
     uint8_t *dst;
 };
+
+/* Where the batch that begins at base_offset stands; those before it must be ones that can have
+ * gone. */
+static const struct model_entry *
+pass_gone(struct read_probe *probe, const struct model_entry *e, int64_t base_offset)
+{
+    struct part *p = probe->part;
+    const struct model_log *m = &p->model;
+    const int64_t wall_ms = clock_wall_ms(&part_sim(p)->clock.clock);
+    for (; e < m->entries + m->last_index && e->base_offset <= base_offset; e++) {
+        if (e->type != ENTRY_DATA) {
+            continue;
+        }
+        if (e->base_offset == base_offset) {
+            return e;
+        }
+        sim_check(part_sim(p),
+                  model_keys_may_be_gone(m, model_log_index_of(m, e), wall_ms),
+                  "%s: a read passes over a batch: offset=%" PRId64 " batch_at=%" PRId64
+                  " next=%" PRId64,
+                  p->name,
+                  probe->read.offset,
+                  e->base_offset,
+                  base_offset);
+    }
+    return NULL;
+}
 
 /* The result against the model: whole batches from the one that holds the offset. */
 static void check_read(struct read_probe *probe)
@@ -25,38 +54,57 @@ static void check_read(struct read_probe *probe)
     const struct log_read *r = &probe->read;
     const struct model_entry *e = model_log_find(&p->model, r->offset);
     assert(e != NULL);
-    size_t done = 0;
-    int64_t next_offset = r->offset;
-    const struct model_entry *end = p->model.entries + p->model.last_index;
-    sim_check(sim, r->size > 0, "%s: an empty read: offset=%" PRId64, p->name, r->offset);
-    for (; done < r->size; e++) {
+    int64_t next_offset = r->end_offset; /* If nothing is left up to there. */
+    if (r->size == 0) {
+        (void)pass_gone(probe, e, r->end_offset);
+    }
+    for (size_t done = 0; done < r->size;) {
+        const struct slice rest = slice_of(probe->dst + done, r->size - done);
+        struct batch_header h;
+        enum err result = batch_header_decode(rest, &h);
+        e = result == ERR_OK ? pass_gone(probe, e, h.base_offset) : NULL;
         sim_check(sim,
-                  e < end && e->next_offset <= r->end_offset,
-                  "%s: a read beyond its end: offset=%" PRId64 " size=%zu",
-                  p->name,
-                  r->offset,
-                  r->size);
-        if (e->next_offset == e->base_offset) {
-            continue;
-        }
-        bool is_same =
-            r->size - done >= e->size && memcmp(probe->dst + done, e->bytes, e->size) == 0;
-        sim_check(sim,
-                  is_same && (!e->is_rotten || e->is_hidden),
-                  "%s: a read gives other bytes: offset=%" PRId64 " done=%zu size=%zu"
-                  " batch_at=%" PRId64 " batch_size=%zu",
+                  e != NULL && e->next_offset <= r->end_offset && e->next_offset > r->offset,
+                  "%s: a read gives another batch: offset=%" PRId64 " done=%zu size=%zu",
                   p->name,
                   r->offset,
                   done,
-                  r->size,
-                  e->base_offset,
-                  e->size);
-        done += e->size;
+                  r->size);
+        struct part_batch unused;
+        part_keys_compare(p, e, slice_of(rest.data, batch_size(&h)), &unused);
+        sim_check(sim,
+                  !e->is_rotten || e->is_hidden,
+                  "%s: a read gives a damaged batch: base_offset=%" PRId64,
+                  p->name,
+                  e->base_offset);
+        done += batch_size(&h);
         next_offset = e->next_offset;
+        e++;
     }
     if (r->offset == p->reader_offset) {
         p->reader_offset = next_offset;
     }
+}
+
+/* Below the log start, and only there. */
+static void check_range(struct read_probe *probe)
+{
+    struct part *p = probe->part;
+    const struct log_read *r = &probe->read;
+    const bool is_refused = r->result == ERR_OUT_OF_RANGE;
+    const bool is_below = r->offset < probe->start_offset;
+    sim_check(part_sim(p),
+              is_refused || r->result != ERR_OK || !is_below,
+              "%s: a read below the log start: offset=%" PRId64 " start=%" PRId64,
+              p->name,
+              r->offset,
+              probe->start_offset);
+    sim_check(part_sim(p),
+              !is_refused || r->offset < p->model.start_offset || model_log_is_damaged(&p->model),
+              "%s: a read is out of range: offset=%" PRId64 " start=%" PRId64,
+              p->name,
+              r->offset,
+              p->model.start_offset);
 }
 
 static void on_read_done(struct log_read *r)
@@ -66,6 +114,9 @@ static void on_read_done(struct log_read *r)
     struct sim *sim = part_sim(p);
     bool is_cut = probe->cuts_count != p->cuts_count;
     sim_trace(sim, "read", (uint64_t)r->result, r->size);
+    if (!is_cut) {
+        check_range(probe);
+    }
     if (r->result == ERR_OK && !is_cut) {
         check_read(probe);
     } else if (r->result == ERR_TOO_LARGE) {
@@ -80,7 +131,7 @@ static void on_read_done(struct log_read *r)
                   model_log_is_damaged(&p->model) || misdirect_explains(p->run, r->result),
                   "%s: a read meets damage",
                   p->name);
-    } else if (r->result != ERR_OK && r->result != ERR_BUSY) {
+    } else if (r->result != ERR_OK && r->result != ERR_BUSY && r->result != ERR_OUT_OF_RANGE) {
         sim_check(sim,
                   is_cut || model_log_is_damaged(&p->model) || p->run->is_fault_allowed,
                   "%s: read: %s offset=%" PRId64 " end=%" PRId64,
@@ -112,6 +163,7 @@ void part_read(struct part *p, int64_t offset)
     assert(probe->dst != NULL);
     probe->part = p;
     probe->cuts_count = p->cuts_count;
+    probe->start_offset = p->model.start_offset;
     probe->read = (struct log_read){.offset = offset,
                                     .end_offset = end,
                                     .dst = probe->dst,

@@ -15,7 +15,7 @@ struct search {
     const char *dir; /* "/data/logs/<id>-0/" */
     const uint8_t *bytes;
     size_t size;
-    bool is_found;
+    uint32_t count; /* Of files that have it: one that was rewritten may not be gone yet. */
     char path[256];
     uint64_t pos; /* Of the needle. */
 };
@@ -23,7 +23,7 @@ struct search {
 static void search_file(void *context, const char *path, uint64_t size)
 {
     struct search *s = context;
-    if (s->is_found || strncmp(path, s->dir, strlen(s->dir)) != 0 || size < s->size) {
+    if (strncmp(path, s->dir, strlen(s->dir)) != 0 || size < s->size) {
         return;
     }
     uint8_t *content = malloc((size_t)size);
@@ -32,7 +32,7 @@ static void search_file(void *context, const char *path, uint64_t size)
     assert(e == ERR_OK);
     const uint8_t *found = memmem(content, (size_t)size, s->bytes, s->size);
     if (found != NULL) {
-        s->is_found = true;
+        s->count++;
         s->pos = (uint64_t)(found - content);
         (void)snprintf(s->path, sizeof(s->path), "%s", path);
     }
@@ -43,7 +43,7 @@ static void plant(struct storage_run *run, struct part *p, uint64_t index)
 {
     struct sim *sim = run->sim;
     const struct model_entry *e = model_log_at(&p->model, index);
-    if (e->size <= HEAD_SKIP) {
+    if (e->size <= HEAD_SKIP || e->next_offset <= p->model.start_offset) {
         return;
     }
     char topic[UUID_TEXT_SIZE];
@@ -54,10 +54,13 @@ static void plant(struct storage_run *run, struct part *p, uint64_t index)
         .run = run, .dir = dir, .bytes = e->bytes + HEAD_SKIP, .size = e->size - HEAD_SKIP};
     disk_sim_each_file(sim->disk, &s, search_file);
     sim_check(sim,
-              s.is_found,
+              s.count > 0 || p->model.is_compacted,
               "%s: an acknowledged entry is not on the disk: index=%" PRIu64,
               p->name,
               index);
+    if (s.count != 1) {
+        return;
+    }
     uint64_t start = s.pos - HEAD_SKIP - sizeof(struct entry_header);
     uint64_t pos = sim_between(sim, start, start + sizeof(struct entry_header) + e->size - 1);
     enum err result =
