@@ -149,7 +149,9 @@ static enum err stumble(struct dump *d, enum entry_fault fault, bool *ret_is_end
     if (e != ERR_OK) {
         return e;
     }
-    const bool is_clean_end = !is_found && fault == ENTRY_FAULT_ZERO && pos % ENTRY_BLOCK_SIZE == 0;
+    const bool is_clean_end = !is_found &&
+                              (fault == ENTRY_FAULT_ZERO || fault == ENTRY_FAULT_SALT) &&
+                              pos % ENTRY_BLOCK_SIZE == 0;
     if (!is_payload && !is_clean_end) {
         e = tell(d, &(struct dump_item){.kind = DUMP_BAD, .pos = pos, .fault = fault});
     }
@@ -183,7 +185,8 @@ static enum err walk(struct dump *d)
             e = load(d, d->result.need_pos, d->result.need_size);
             break;
         case SCAN_END:
-            e = stumble(d, ENTRY_FAULT_ZERO, &is_end);
+            e = stumble(
+                d, d->result.fault == ENTRY_GOOD ? ENTRY_FAULT_ZERO : d->result.fault, &is_end);
             break;
         case SCAN_BAD:
             e = stumble(d, d->result.fault, &is_end);

@@ -99,6 +99,7 @@ struct log_segment *log_segment_new(struct log *l, const struct segment_base *ba
     seg->generation = l->generation;
     seg->has_points = true;
     seg->filled_to = SEGMENT_HEADER_SIZE;
+    seg->written_to = SEGMENT_HEADER_SIZE;
     seg->tail_pos = SEGMENT_HEADER_SIZE;
     seg->end_pos = SEGMENT_HEADER_SIZE;
     seg->point_next_pos = SEGMENT_HEADER_SIZE;
@@ -187,6 +188,7 @@ enum err log_segment_put(struct log_segment *seg, uint64_t filled_to)
         .salt = seg->salt,
         .base = seg->base,
         .filled_to = filled_to,
+        .written_to = filled_to > seg->written_to ? filled_to : seg->written_to,
         .end_index = seg->end_index,
         .end_pos = seg->is_end_put ? seg->end_pos : 0,
         .max_timestamp = seg->is_end_put ? seg->max_timestamp : -1,

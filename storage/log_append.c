@@ -89,7 +89,7 @@ check_room(struct log *l, const struct place *where, uint64_t size, enum entry_t
     if (where->seg == NULL && tail != NULL && !tail->is_usable) {
         is_crowded = true; /* One birth at a time. */
     }
-    bool needs_space = where->seg == NULL || where->pos + size > where->seg->filled_to;
+    bool needs_space = where->seg == NULL || where->pos + size > where->seg->written_to;
     bool is_refused = needs_space && !space_may_take(l->env.space, tier, size);
     if (is_refused || (l->is_full && (is_crowded || needs_space))) {
         return log_room_refuse(l,
@@ -271,7 +271,7 @@ enum err log_append(struct log *l, const struct log_entry *entry, uint64_t *ret_
         return e;
     }
     write_entry(l, &where, entry);
-    if (where.pos + size > (where.seg->is_usable ? where.seg->filled_to : 0)) {
+    if (where.pos + size > (where.seg->is_usable ? where.seg->written_to : 0)) {
         log_room_promise(l);
     }
     *ret_index = l->last_index;

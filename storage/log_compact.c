@@ -412,11 +412,11 @@ static bool start_compaction(struct log *l, bool *ret_is_dirty)
     return true;
 }
 
-/* Less than half of the file are entries. */
+/* Less than half of the file are entries: tiny batches, or a recycled file that was not filled. */
 static bool is_mostly_padding(const struct log_segment *seg)
 {
     const uint64_t used_size = SEGMENT_HEADER_SIZE + seg->entries_size;
-    return seg->filled_to >= REPACK_SIZE_MIN && used_size < seg->filled_to / 2;
+    return seg->written_to >= REPACK_SIZE_MIN && used_size < seg->written_to / 2;
 }
 
 static bool start_repack(struct log *l)

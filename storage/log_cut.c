@@ -2,11 +2,12 @@
  *
  * The execution, used by log_cut and by recovery (which also redoes it):
  *
- *   START -> WAIT_INTENT -> [WAIT_CLOSE -> WAIT_UNLINK_INDEX -> WAIT_UNLINK]* -> WAIT_UNLINK_OWN
+ *   START -> WAIT_INTENT -> [WAIT_CLOSE -> WAIT_UNLINK_INDEX -> WAIT_DISCARD]* -> WAIT_UNLINK_OWN
  *         -> WAIT_FSYNC_DIR -> WAIT_OPEN -> WAIT_ZEROS* -> WAIT_FLUSH -> WAIT_DONE -> done
  *
  *  1. The intent {segment, pos, generation + 1} and D lowered to the cut are durable first.
- *  2. Later segments go, last first; the index of the cut segment goes.
+ *  2. Later segments go, last first; the index of the cut segment goes. The store may still name
+ *     them: their files never serve another segment (recycle.h, 1).
  *  3. The block that the cut point is in stays as it is, from the next one on zeros are written up
  *     to filled_to, and flushed. What stays of the old generation in that block is skipped: readers
  *     and recovery know the cut's record and jump to the next block.
@@ -28,6 +29,12 @@ static void exec_run(struct log_cut_exec *x);
 static void on_op_done(struct io_op *op)
 {
     struct log_cut_exec *x = container_of(op, struct log_cut_exec, op);
+    if (x->state == LOG_CUT_WAIT_DISCARD &&
+        !recycle_discard_end(&x->log->env.shared->recycle, &x->discard, op)) {
+        op->on_done = on_op_done;
+        io_submit(&log_shard(x->log)->io, op);
+        return;
+    }
     free(x->path);
     x->path = NULL;
     flusher_sync_done(x->log->env.flusher, op);
@@ -64,6 +71,17 @@ static void submit_unlink(struct log_cut_exec *x,
     }
     x->op = (struct io_op){.kind = IO_UNLINK, .path = x->path};
     submit(x, next);
+}
+
+static void submit_discard(struct log_cut_exec *x, const struct log_segment *seg)
+{
+    x->path = log_segment_path(seg, ".log");
+    if (x->path == NULL) {
+        panic("no memory for a path");
+    }
+    recycle_discard_begin(
+        &x->log->env.shared->recycle, &x->discard, &x->op, x->path, RECYCLE_SIZE_UNKNOWN);
+    submit(x, LOG_CUT_WAIT_DISCARD);
 }
 
 static void finish(struct log_cut_exec *x, enum err e)
@@ -277,7 +295,7 @@ static enum err result_of(const struct log_cut_exec *x)
 {
     switch (x->state) {
     case LOG_CUT_WAIT_UNLINK_INDEX:
-    case LOG_CUT_WAIT_UNLINK:
+    case LOG_CUT_WAIT_DISCARD:
     case LOG_CUT_WAIT_UNLINK_OWN:
         return x->op.result == ERR_NOT_FOUND ? ERR_OK : x->op.result;
     case LOG_CUT_WAIT_CLOSE:
@@ -312,9 +330,9 @@ static void exec_run(struct log_cut_exec *x)
         submit_unlink(x, doomed(x), ".index", LOG_CUT_WAIT_UNLINK_INDEX);
         break;
     case LOG_CUT_WAIT_UNLINK_INDEX:
-        submit_unlink(x, doomed(x), ".log", LOG_CUT_WAIT_UNLINK);
+        submit_discard(x, doomed(x));
         break;
-    case LOG_CUT_WAIT_UNLINK:
+    case LOG_CUT_WAIT_DISCARD:
         forget_segment(x);
         next_segment(x);
         break;

@@ -1,13 +1,14 @@
 /* The end of a log in memory (close) or altogether (delete).
  *
  *   close:   WAIT_QUIET (-> checkpoint -> WAIT_QUIET) -> WAIT_STORE -> [WAIT_FILE]* -> gone
- *   delete:  WAIT_QUIET -> WAIT_STORE -> [WAIT_FILE -> WAIT_UNLINK_INDEX -> WAIT_UNLINK]*
+ *   delete:  WAIT_QUIET -> WAIT_STORE -> [WAIT_FILE -> WAIT_UNLINK_INDEX -> WAIT_DISCARD]*
  *                       -> WAIT_UNLINK_OTHERS* -> WAIT_RMDIR
  *                       -> WAIT_OPEN_LINK -> WAIT_UNLINK_LINK | WAIT_CLOSE_LINK
  *                       -> WAIT_FSYNC_DIR -> gone
  *
  * A delete removes the store's values first: files without them are leftovers for any later start,
- * while values without their files would be damage.
+ * while values without their files would be damage. It takes the names away and no more: what large
+ * files hold is freed later, at the shard's pace, or used again (recycle.h).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +21,7 @@ enum end_state {
     END_WAIT_STORE,
     END_WAIT_FILE,
     END_WAIT_UNLINK_INDEX,
-    END_WAIT_UNLINK,
+    END_WAIT_DISCARD,
     END_WAIT_UNLINK_OTHERS,
     END_WAIT_RMDIR,
     END_WAIT_OPEN_LINK,
@@ -41,6 +42,7 @@ struct log_end_task {
     void (*on_closed)(void *context);
     void (*on_deleted)(void *context, enum err e);
     char *path;
+    struct recycle_discard discard;
     struct io_op op;
     struct store_wait store_wait;
     struct segment_wait file_wait;
@@ -51,6 +53,12 @@ static void end_run(struct log_end_task *t);
 static void on_op_done(struct io_op *op)
 {
     struct log_end_task *t = container_of(op, struct log_end_task, op);
+    if (t->state == END_WAIT_DISCARD &&
+        !recycle_discard_end(&t->log->env.shared->recycle, &t->discard, op)) {
+        op->on_done = on_op_done;
+        io_submit(&log_shard(t->log)->io, op);
+        return;
+    }
     free(t->path);
     t->path = NULL;
     flusher_sync_done(t->log->env.flusher, op);
@@ -95,6 +103,22 @@ static void gone(struct log_end_task *t)
     }
     log_free(l);
     free(t);
+}
+
+static void submit_discard(struct log_end_task *t, const struct log_segment *seg)
+{
+    t->path = log_segment_path(seg, ".log");
+    if (t->path == NULL) {
+        panic("no memory for a path");
+    }
+    t->state = END_WAIT_DISCARD;
+    recycle_discard_begin(&t->log->env.shared->recycle,
+                          &t->discard,
+                          &t->op,
+                          t->path,
+                          log_segment_recyclable_size(seg));
+    t->op.on_done = on_op_done;
+    io_submit(&log_shard(t->log)->io, &t->op);
 }
 
 static void wait_store(struct log_end_task *t)
@@ -313,9 +337,9 @@ static void end_run(struct log_end_task *t)
         file_closed(t);
         break;
     case END_WAIT_UNLINK_INDEX:
-        submit(t, IO_UNLINK, log_segment_path(log_tail_segment(l), ".log"), END_WAIT_UNLINK);
+        submit_discard(t, log_tail_segment(l));
         break;
-    case END_WAIT_UNLINK:
+    case END_WAIT_DISCARD:
         log_segment_free(log_tail_segment(l));
         next_file(t);
         break;

@@ -37,6 +37,7 @@
 #include "storage/log_ahead_priv.h"
 #include "storage/log_shared.h"
 #include "storage/pace.h"
+#include "storage/recycle.h"
 #include "storage/segment_format.h"
 #include "storage/segment_index.h"
 #include "storage/segment_scan.h"
@@ -93,13 +94,14 @@ struct log_segment {
     struct segment_base base;
     uint64_t salt;
     uint32_t generation;
-    uint32_t file_version; /* 0 as appended, one more with each rewriting. */
-    uint64_t end_index;    /* Rewritten: behind its last entry. 0 = as appended. */
-    bool is_usable;        /* Its manifest record is durable. */
-    bool is_retired;       /* See log_retire. */
-    uint32_t holds_count;  /* Walks, fills and index tasks that use it. */
-    uint64_t retired_next; /* Of a retired one: base.index of the segment behind it. */
-    uint64_t filled_to;
+    uint32_t file_version;  /* 0 as appended, one more with each rewriting. */
+    uint64_t end_index;     /* Rewritten: behind its last entry. 0 = as appended. */
+    bool is_usable;         /* Its manifest record is durable. */
+    bool is_retired;        /* See log_retire. */
+    uint32_t holds_count;   /* Walks, fills and index tasks that use it. */
+    uint64_t retired_next;  /* Of a retired one: base.index of the segment behind it. */
+    uint64_t filled_to;     /* Up to here entries may be written. */
+    uint64_t written_to;    /* Not below: up to here filling costs no write (segment_fill.c). */
     uint64_t allocated_to;  /* The file has room up to here, as far as is known: a hint. */
     uint64_t filled_to_put; /* As in its manifest record, durable or on its way. */
     bool is_end_put;        /* The record has its end, too: no recovery from there reads it. */
@@ -346,6 +348,9 @@ enum log_retire_reason {
     LOG_RETIRE_REPLACED, /* The caller has put what replaces them, in store and list; sealed_size
                             is its to raise. */
 };
+/* Up to where the file of seg, which nobody uses and the store does not name, may serve an other
+ * segment; RECYCLE_SIZE_UNKNOWN = not at all. */
+uint64_t log_segment_recyclable_size(const struct log_segment *seg);
 /* Takes seg out of log.segments now; its file is removed later, when the store's changes made
  * until now are durable and nobody holds seg any more. Not the tail, and all its entries are
  * flushed. On error nothing changed (ERR_BUSY: no memory). */
@@ -409,7 +414,7 @@ enum log_cut_state {
     LOG_CUT_WAIT_INTENT,
     LOG_CUT_WAIT_CLOSE,
     LOG_CUT_WAIT_UNLINK_INDEX,
-    LOG_CUT_WAIT_UNLINK,
+    LOG_CUT_WAIT_DISCARD,
     LOG_CUT_WAIT_UNLINK_OWN,
     LOG_CUT_WAIT_FSYNC_DIR,
     LOG_CUT_WAIT_OPEN,
@@ -433,6 +438,7 @@ struct log_cut_exec {
     bool is_using;
     uint64_t zeroed_to;
     char *path;
+    struct recycle_discard discard;
     struct io_op op;
     struct iovec iov[LOG_ZERO_IOV_MAX];
     struct store_wait store_wait;
@@ -568,6 +574,7 @@ struct log_shared {
     struct list checkpoint_queue; /* struct log that waits to write a checkpoint. */
     uint32_t checkpoints_count;   /* Written, or waiting for their entries. */
     struct pace pace;             /* Of deletes, compaction, repacking. */
+    struct recycle recycle;       /* Files that left their logs. */
     struct list compactables;     /* struct log with something sealed; see log_compact.c. */
     struct log_compact_run *compact_run;
     struct timer compact_timer;

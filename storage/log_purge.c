@@ -1,7 +1,7 @@
 /* The store's values first, as in log_delete: files without them are leftovers for any later start,
  * while values without their files would be damage. Then the files, the directory, its name.
  *
- *   START -> WAIT_STORE -> WAIT_UNLINK ... -> WAIT_RMDIR -> WAIT_SYNC -> DONE
+ *   START -> WAIT_STORE -> WAIT_DISCARD ... -> WAIT_RMDIR -> WAIT_SYNC -> DONE
  */
 #include "storage/log_purge.h"
 
@@ -19,7 +19,7 @@ enum {
 enum purge_state {
     PURGE_START,
     PURGE_WAIT_STORE,
-    PURGE_WAIT_UNLINK,
+    PURGE_WAIT_DISCARD,
     PURGE_WAIT_RMDIR,
     PURGE_WAIT_SYNC,
     PURGE_DONE,
@@ -30,6 +30,7 @@ struct purge {
     struct partition_id id;
     enum purge_state state;
     enum err result;
+    struct recycle_discard discard;
     struct io_op op;
     struct task task;
     struct store_wait wait;
@@ -78,6 +79,12 @@ static void run(struct purge *p);
 static void on_io_done(struct io_op *op)
 {
     struct purge *p = container_of(op, struct purge, op);
+    if (p->state == PURGE_WAIT_DISCARD &&
+        !recycle_discard_end(&p->env->shared->recycle, &p->discard, op)) {
+        op->on_done = on_io_done;
+        io_submit(&p->env->s->io, op);
+        return;
+    }
     flusher_sync_done(p->env->flusher, op);
     if (op->result != ERR_OK && op->result != ERR_NOT_FOUND) {
         p->result = op->result;
@@ -104,7 +111,7 @@ static void submit(struct purge *p, enum io_kind kind, const char *path, enum pu
     io_submit(&p->env->s->io, &p->op);
 }
 
-static void unlink_next(struct purge *p)
+static void discard_next(struct purge *p)
 {
     if (p->names_count == 0) {
         submit(p, IO_UNLINK, p->dir, PURGE_WAIT_RMDIR);
@@ -112,8 +119,18 @@ static void unlink_next(struct purge *p)
     }
     char *name = p->names[--p->names_count];
     (void)snprintf(p->path, sizeof(p->path), "%s/%s", p->dir, name);
+    const char *suffix = strrchr(name, '.');
+    const bool is_large =
+        suffix != NULL && (strcmp(suffix, ".log") == 0 || strcmp(suffix, ".tmp") == 0);
     free(name);
-    submit(p, IO_UNLINK, p->path, PURGE_WAIT_UNLINK);
+    p->state = PURGE_WAIT_DISCARD;
+    recycle_discard_begin(&p->env->shared->recycle,
+                          &p->discard,
+                          &p->op,
+                          p->path,
+                          is_large ? RECYCLE_SIZE_UNKNOWN : RECYCLE_SIZE_SMALL);
+    p->op.on_done = on_io_done;
+    io_submit(&p->env->s->io, &p->op);
 }
 
 static void list_files(struct purge *p)
@@ -127,7 +144,7 @@ static void list_files(struct purge *p)
     if (p->result != ERR_OK) {
         finish(p);
     } else {
-        unlink_next(p);
+        discard_next(p);
     }
 }
 
@@ -172,8 +189,8 @@ static void run(struct purge *p)
     case PURGE_WAIT_STORE:
         list_files(p);
         return;
-    case PURGE_WAIT_UNLINK:
-        unlink_next(p);
+    case PURGE_WAIT_DISCARD:
+        discard_next(p);
         return;
     case PURGE_WAIT_RMDIR:
         (void)snprintf(p->path, sizeof(p->path), "%s/logs", p->env->dir);

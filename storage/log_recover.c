@@ -94,7 +94,8 @@ static void on_segment_record(void *context, uint64_t sub, struct slice value)
     enum err e = segment_record_decode(value, &record);
     if (e == ERR_OK &&
         (record.base.index != sub || record.salt == 0 || record.filled_to < SEGMENT_HEADER_SIZE ||
-         record.filled_to % ENTRY_BLOCK_SIZE != 0 ||
+         record.filled_to % ENTRY_BLOCK_SIZE != 0 || record.written_to < record.filled_to ||
+         record.written_to % ENTRY_BLOCK_SIZE != 0 ||
          (record.end_index != 0 && record.end_index <= sub))) {
         e = ERR_CORRUPT;
     }
@@ -116,6 +117,7 @@ static void on_segment_record(void *context, uint64_t sub, struct slice value)
     seg->file_version = record.file_version;
     seg->generation = record.generation;
     seg->filled_to = record.filled_to;
+    seg->written_to = record.written_to;
     seg->filled_to_put = record.filled_to;
     seg->is_end_put = record.end_pos != 0;
     seg->end_pos = record.end_pos;
@@ -491,13 +493,22 @@ void recovery_unlink_next(struct log_recovery *r)
         return;
     }
     r->state = RECOVERY_WAIT_UNLINK;
-    r->op = (struct io_op){.kind = IO_UNLINK, .path = r->path, .on_done = on_unlinked};
+    /* At once, for its name may be wanted again; what it holds is freed later. */
+    const bool is_small = ends_with(name, ".index") || ends_with(name, ".checkpoint");
+    const uint64_t size = is_small ? RECYCLE_SIZE_SMALL : RECYCLE_SIZE_UNKNOWN;
+    recycle_discard_begin(&r->log->env.shared->recycle, &r->discard, &r->op, r->path, size);
+    r->op.on_done = on_unlinked;
     io_submit(&log_shard(r->log)->io, &r->op);
 }
 
 static void on_unlinked(struct io_op *op)
 {
     struct log_recovery *r = container_of(op, struct log_recovery, op);
+    if (!recycle_discard_end(&r->log->env.shared->recycle, &r->discard, op)) {
+        op->on_done = on_unlinked;
+        io_submit(&log_shard(r->log)->io, op);
+        return;
+    }
     free(r->path);
     r->path = NULL;
     if (op->result != ERR_OK && op->result != ERR_NOT_FOUND) {

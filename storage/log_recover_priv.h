@@ -30,8 +30,8 @@ struct probe {
     struct log_segment *seg; /* Being searched. */
     uint64_t pos;
     struct segment_scan rules;
-    bool has_bytes; /* Something stands behind the last good entry. */
-    bool has_next;  /* The first good entry behind it: */
+    bool has_own;  /* Something of this life of the file stands behind the last good entry. */
+    bool has_next; /* The first good entry behind it: */
     struct log_segment *next_seg;
     struct entry_header next;
     uint64_t next_pos;
@@ -55,6 +55,7 @@ struct log_recovery {
     struct recovery_names files;     /* In the directory. */
     struct recovery_names leftovers; /* To be removed. */
     uint32_t leftover_next;
+    struct recycle_discard discard;
     char *path;
     struct io_op op;
 

@@ -221,14 +221,9 @@ static void probe_start(struct log_recovery *r)
 {
     r->state = RECOVERY_WAIT_PROBE;
     r->probe = (struct probe){0};
-    r->probe.has_bytes = r->fault != ENTRY_GOOD || log_segment_after(r->seg) != NULL;
+    r->probe.has_own = r->fault != ENTRY_GOOD || log_segment_after(r->seg) != NULL;
     probe_enter(r, r->seg, r->walk.scan.pos);
     probe_load(r);
-}
-
-static bool is_zero(const uint8_t *bytes, size_t size)
-{
-    return size == 0 || (bytes[0] == 0 && memcmp(bytes, bytes + 1, size - 1) == 0);
 }
 
 /* Searches the window. */
@@ -236,13 +231,10 @@ static void probe_window(struct log_recovery *r)
 {
     struct probe *p = &r->probe;
     const struct segment_window *window = &r->walk.window;
-    if (!p->has_bytes) {
-        uint64_t from = block_align_up(p->pos);
-        from = from < window->pos ? window->pos : from;
-        uint64_t end = window->pos + window->size;
-        p->has_bytes = from < end && !is_zero(window->data + (from - window->pos), end - from);
-        if (!p->has_bytes) {
-            p->pos = end; /* Nothing in it can be an entry. */
+    if (!p->has_own) {
+        p->has_own = segment_scan_has_own(&p->rules, window, p->pos);
+        if (!p->has_own) {
+            p->pos = window->pos + window->size; /* Nothing in it can be an entry. */
             return;
         }
     }
@@ -457,7 +449,7 @@ static void probe_done(struct log_recovery *r)
     uint64_t index = r->walk.scan.index;
     if (index <= r->durable_index) {
         keep_damage(r);
-    } else if (r->probe.has_bytes) {
+    } else if (r->probe.has_own) {
         cut_tail(r);
     } else {
         recovery_settle(r);

@@ -1,7 +1,8 @@
 /* Retiring a segment: it leaves the log at once, its file when nobody uses it any more.
  *
  *   taken out of log.segments, manifest record and cuts deleted from the store
- *   WAIT_USERS -> WAIT_STORE -> WAIT_PACE -> WAIT_CLOSE -> WAIT_UNLINK_INDEX -> WAIT_UNLINK -> gone
+ *   WAIT_USERS -> WAIT_STORE -> WAIT_PACE -> WAIT_CLOSE -> WAIT_UNLINK_INDEX
+ *              -> WAIT_DISCARD | WAIT_UNLINK -> gone
  *
  *  1. A segment is used by walks, index tasks and fills (log_segment_hold): they find it as it was,
  *     go on where it ends, and nobody new finds it.
@@ -11,7 +12,9 @@
  *  3. The record goes before the cuts of its segment, and segments at the start of the log in their
  *     order: what a crash leaves of the changes is a log without a hole, and perhaps cuts of a
  *     segment that is gone, which recovery ignores.
- *  4. One file of a log goes at a time, each when the shard's pace says so. A close leaves those
+ *  4. A file that is to become a segment again (recycle.h) is renamed instead of being removed; for
+ *     that it is as free of users and of the store as 1 and 2 say.
+ *  5. One file of a log goes at a time, each when the shard's pace says so. A close leaves those
  *     that still wait to the next start; a delete of the log does not.
  */
 #include <inttypes.h>
@@ -28,6 +31,7 @@ enum retire_state {
     RETIRE_WAIT_PACE,
     RETIRE_WAIT_CLOSE,
     RETIRE_WAIT_UNLINK_INDEX,
+    RETIRE_WAIT_DISCARD,
     RETIRE_WAIT_UNLINK,
 };
 
@@ -37,6 +41,7 @@ struct log_retirer {
     enum retire_state state;
     struct log_segment *seg; /* Whose file goes; NULL in WAIT_USERS. */
     char *path;
+    struct recycle_discard discard;
     struct io_op op;
     struct store_wait store_wait;
     struct segment_wait file_wait;
@@ -67,6 +72,12 @@ void log_segment_release(struct log_segment *seg)
 static void on_op_done(struct io_op *op)
 {
     struct log_retirer *t = container_of(op, struct log_retirer, op);
+    if (t->state == RETIRE_WAIT_DISCARD &&
+        !recycle_discard_end(&t->log->env.shared->recycle, &t->discard, op)) {
+        op->on_done = on_op_done;
+        io_submit(&log_shard(t->log)->io, op);
+        return;
+    }
     free(t->path);
     t->path = NULL;
     if (op->result != ERR_OK && op->result != ERR_NOT_FOUND) {
@@ -108,6 +119,32 @@ static void submit_unlink(struct log_retirer *t, const char *suffix, enum retire
     }
     t->state = next;
     t->op = (struct io_op){.kind = IO_UNLINK, .path = t->path, .on_done = on_op_done};
+    io_submit(&log_shard(t->log)->io, &t->op);
+}
+
+/* Where something could not be read, the next life shall not meet it. */
+uint64_t log_segment_recyclable_size(const struct log_segment *seg)
+{
+    return seg->is_usable && seg->log->damages_count == 0 && !seg->log->is_failed
+               ? seg->written_to
+               : RECYCLE_SIZE_UNKNOWN;
+}
+
+static void submit_discard(struct log_retirer *t)
+{
+    struct recycle *rc = &t->log->env.shared->recycle;
+    const uint64_t written_size = log_segment_recyclable_size(t->seg);
+    if (!recycle_wants(rc, written_size)) {
+        submit_unlink(t, ".log", RETIRE_WAIT_UNLINK); /* It had its turn. */
+        return;
+    }
+    t->path = log_segment_path(t->seg, ".log");
+    if (t->path == NULL) {
+        panic("no memory for a path");
+    }
+    t->state = RETIRE_WAIT_DISCARD;
+    recycle_discard_begin(rc, &t->discard, &t->op, t->path, written_size);
+    t->op.on_done = on_op_done;
     io_submit(&log_shard(t->log)->io, &t->op);
 }
 
@@ -181,8 +218,9 @@ static void retire_run(struct log_retirer *t)
         }
         break;
     case RETIRE_WAIT_UNLINK_INDEX:
-        submit_unlink(t, ".log", RETIRE_WAIT_UNLINK);
+        submit_discard(t);
         break;
+    case RETIRE_WAIT_DISCARD:
     case RETIRE_WAIT_UNLINK:
         reached(log_shard(l), "log_segment_removed");
         l->stats.removed_segments++;

@@ -229,7 +229,7 @@ static void take(struct log_rewrite *rw, struct log_segment *seg)
 {
     rw->last = seg;
     rw->end_index = log_segment_after(seg)->base.index;
-    rw->stats.old_size += seg->filled_to;
+    rw->stats.old_size += seg->written_to;
     rw->stats.segments_count++;
     rw->stats.next_index = rw->end_index;
 }
@@ -333,7 +333,7 @@ static void on_paused(struct log_paced *p)
 /* One segment that stays as it is would only get another name, unless much of it is padding. */
 static bool is_worth_it(const struct log_rewrite *rw)
 {
-    const uint64_t old_size = rw->how.first->filled_to;
+    const uint64_t old_size = rw->how.first->written_to;
     return rw->is_changed || rw->how.first != rw->last || end_of_file(rw) < old_size / 4 * 3;
 }
 
@@ -423,6 +423,7 @@ static void swap(struct log_rewrite *rw)
     assert_cmp(rw->end_index - 1, <=, l->flushed_index);
     seg->end_index = rw->end_index;
     seg->filled_to = end_of_file(rw);
+    seg->written_to = seg->filled_to;
     seg->tail_pos = seg->filled_to;
     seg->is_usable = true;
     seg->is_end_put = true; /* No recovery that begins at a checkpoint walks it. */

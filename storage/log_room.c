@@ -27,12 +27,12 @@ void log_room_promise(struct log *l)
     uint64_t size = 0;
     for (struct list *n = l->segments.prev; n != &l->segments && !l->is_failed; n = n->prev) {
         const struct log_segment *seg = container_of(n, struct log_segment, link);
-        const uint64_t filled_to = seg->is_usable ? seg->filled_to : 0;
+        const uint64_t written_to = seg->is_usable ? seg->written_to : 0;
         const uint64_t end_pos = block_align_up(seg->tail_pos);
-        if (end_pos <= filled_to) {
+        if (end_pos <= written_to) {
             break;
         }
-        size += end_pos - filled_to;
+        size += end_pos - written_to;
     }
     space_promise(l->env.space, l->promised_size, size);
     l->promised_size = size;

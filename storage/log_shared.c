@@ -16,6 +16,7 @@ const struct log_shared_options LOG_SHARED_OPTIONS_DEFAULT = {
     .background = {.ops_per_s = 20, .bytes_per_s = 64 << 20, .burst_ms = 250},
     .compact_interval_us = 15 * 1000 * 1000,
     .compact_keys_size_max = 16 << 20,
+    .recycle_file_size_min = 1 << 20,
 };
 
 enum {
@@ -77,6 +78,7 @@ enum err log_shared_new(struct shard *s,
     list_init(&ls->checkpoint_queue);
     list_init(&ls->births);
     pace_init(&ls->pace, s, &options->background);
+    recycle_init(&ls->recycle);
     list_init(&ls->index_tasks);
     task_init(&ls->index_turns, "index turns", log_index_on_turns_task);
     log_compact_init(ls);
@@ -93,9 +95,30 @@ enum err log_shared_new(struct shard *s,
     return ERR_OK;
 }
 
+enum err log_shared_recycle(const struct log_env *env)
+{
+    struct log_shared *ls = env->shared;
+    return recycle_start(&ls->recycle,
+                         ls->s,
+                         &(struct recycle_options){
+                             .dir = env->dir,
+                             .size_max = ls->options.recycle_size_max,
+                             .file_size_min = ls->options.recycle_file_size_min,
+                             .pace = &ls->pace,
+                             .space = env->space,
+                             .flusher = env->flusher,
+                         });
+}
+
+bool log_shared_is_busy(const struct log_shared *ls)
+{
+    return ls != NULL && recycle_is_busy(&ls->recycle);
+}
+
 void log_shared_stop_background(struct log_shared *ls)
 {
     log_compact_stop_all(ls);
+    recycle_stop(&ls->recycle);
     pace_stop(&ls->pace);
 }
 
@@ -115,6 +138,7 @@ void log_shared_free(struct log_shared *ls)
     assert(list_is_empty(&ls->starved_files));
     log_compact_done(ls);
     log_ahead_done(ls);
+    recycle_done(&ls->recycle);
     pace_done(&ls->pace);
     timer_cancel(&ls->s->timers, &ls->quiet_timer);
     timer_cancel(&ls->s->timers, &ls->reclaim_timer);
@@ -128,6 +152,7 @@ void log_shared_free(struct log_shared *ls)
 
 void log_shared_fail(struct log_shared *ls, enum err e)
 {
+    recycle_stop(&ls->recycle);
     list_for_each_safe (n, &ls->logs) {
         struct log *l = container_of(n, struct log, shared_link);
         log_fail(l, e, "flush");
@@ -146,6 +171,11 @@ void log_shared_fail(struct log_shared *ls, enum err e)
 const struct log_shared_stats *log_shared_stats(const struct log_shared *ls)
 {
     return &ls->stats;
+}
+
+const struct recycle_stats *log_shared_recycle_stats(const struct log_shared *ls)
+{
+    return &ls->recycle.stats;
 }
 
 bool log_shared_evict(struct log_shared *ls, size_t size)

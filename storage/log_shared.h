@@ -17,7 +17,9 @@
 
 struct shard;
 struct store;
+struct log_env;
 struct log_shared;
+struct recycle_stats;
 
 struct log_shared_options {
     size_t cache_size_max;         /* Bytes of flushed tail pages kept for readers; 0 = none. */
@@ -31,6 +33,8 @@ struct log_shared_options {
     bool is_compaction_off;        /* Logs are repacked, but not compacted. */
     uint64_t compact_interval_us;  /* Between two looks at what could be compacted. */
     size_t compact_keys_size_max;  /* Memory for keys of the one compaction that runs. */
+    uint64_t recycle_size_max;     /* Bytes of files kept to become segments again; 0 = none. */
+    uint64_t recycle_file_size_min;
 };
 extern const struct log_shared_options LOG_SHARED_OPTIONS_DEFAULT;
 
@@ -39,9 +43,15 @@ enum err log_shared_new(struct shard *s,
                         struct store *store,
                         const struct log_shared_options *options,
                         struct log_shared **ret_shared);
+/* Files that leave the logs of env, whose shared this is, go to <dir>/recycle from now on
+ * (recycle.h); without this they are removed where they are. Lists a directory, which blocks:
+ * before any log is opened. ERR_BUSY without memory. */
+enum err log_shared_recycle(const struct log_env *env);
 /* A stop begins: nothing waits for its turn in the background any more (pace_stop). */
 void log_shared_stop_background(struct log_shared *ls);
-/* All logs must be closed. Accepts NULL. */
+/* An operation of the background is still under way. NULL: no. */
+bool log_shared_is_busy(const struct log_shared *ls);
+/* All logs must be closed, and it is not busy. Accepts NULL. */
 void log_shared_free(struct log_shared *ls);
 
 /* The flusher failed: every log is fail-stopped and tells its owner. To be called from the
@@ -68,3 +78,4 @@ struct log_shared_stats {
     uint64_t compact_removed_records;
 };
 const struct log_shared_stats *log_shared_stats(const struct log_shared *ls);
+const struct recycle_stats *log_shared_recycle_stats(const struct log_shared *ls);

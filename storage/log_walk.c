@@ -214,7 +214,7 @@ uint64_t log_disk_end(const struct log_segment *seg, uint64_t pos)
 static uint64_t window_end(const struct log_walk *w, uint64_t pos)
 {
     uint64_t end_pos = w->segment->filled_to;
-    /* Behind the tail are zeros now, and perhaps entries by the time the walk gets there. A
+    /* Behind the tail is no entry now, and perhaps some by the time the walk gets there. A
      * recovery does not know the tail yet, and nobody appends meanwhile. */
     uint64_t tail_pos = block_align_up(w->segment->tail_pos);
     if (w->log->state != LOG_OPENING && pos < tail_pos) {
@@ -409,8 +409,10 @@ static enum disk_step walk_disk(struct log_walk *w)
             reached(log_shard(w->log), "log_walk_meets_gone_segment");
             end(w, WALK_GONE);
         } else if (w->log->state != LOG_OPENING && !w->is_one_segment) {
-            w->result.fault = ENTRY_FAULT_ZERO; /* The log knows of more entries than are there. */
-            end(w, WALK_BAD);
+            if (w->result.fault == ENTRY_GOOD) {
+                w->result.fault = ENTRY_FAULT_ZERO; /* At the limit. */
+            }
+            end(w, WALK_BAD); /* The log knows of more entries than are there. */
         } else {
             end(w, WALK_AT_END);
         }

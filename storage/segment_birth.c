@@ -2,10 +2,11 @@
  *
  *   QUEUED -> START
  *   START -> [WAIT_MKDIR_LOGS -> WAIT_MKDIR] -> WAIT_CREATE -> WAIT_ZEROS ... -> SPARE
+ *   START -> WAIT_TAKE -> WAIT_CREATE -> [WAIT_ZEROS ... ->] SPARE     of a recycled file
  *   SPARE -> WAIT_HEADER -> WAIT_FSYNC -> WAIT_RENAME -> [WAIT_LINK -> WAIT_LINK_RENAME]
  *         -> WAIT_FSYNC_DIR -> [WAIT_FSYNC_LOGS -> WAIT_FSYNC_DATA] -> WAIT_MANIFEST -> born
  *   any   -> RETRY (disk full) -> [QUEUED ->] START
- *   SPARE, RETRY, QUEUED, a spare that failed -> WAIT_STOP_CLOSE -> WAIT_STOP_UNLINK -> gone
+ *   SPARE, RETRY, QUEUED, a spare that failed -> WAIT_STOP_CLOSE -> WAIT_STOP_DISCARD -> gone
  *   [..] of names: only for the first segment of a log
  *
  * The file has the name "next.tmp" until its header, which needs to know the first index, is
@@ -14,6 +15,10 @@
  * it is a leftover and is removed. Entries that arrive while their segment is being born gather in
  * tail pages; there is at most one birth per log, and only so many at once have their turn: each
  * may hold two descriptors.
+ *
+ * A recycled file (recycle.h) brings its blocks along. What they hold is of another salt and so of
+ * no meaning here, before the header is overwritten and after: until the manifest names the file,
+ * with the new salt, nobody reads it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +29,7 @@
 #include "storage/log_priv.h"
 
 enum {
+    RECYCLE_STEPS = 64,  /* Of filling, in a segment. */
     LINK_NAME_SIZE = 64, /* ".<topic id>-<partition>.link" */
     TURNS_MIN = 4,
 };
@@ -31,6 +37,7 @@ enum {
 enum birth_state {
     BIRTH_QUEUED,
     BIRTH_START,
+    BIRTH_WAIT_TAKE,
     BIRTH_WAIT_MKDIR_LOGS,
     BIRTH_WAIT_MKDIR,
     BIRTH_WAIT_CREATE,
@@ -47,7 +54,7 @@ enum birth_state {
     BIRTH_WAIT_MANIFEST,
     BIRTH_RETRY,
     BIRTH_WAIT_STOP_CLOSE,
-    BIRTH_WAIT_STOP_UNLINK,
+    BIRTH_WAIT_STOP_DISCARD,
 };
 
 struct log_birth {
@@ -58,11 +65,14 @@ struct log_birth {
     bool has_turn;
     struct list queue_link; /* In log_shared.births. */
     int fd;
+    uint64_t recycled_size; /* Blocks below were written by an earlier life of the file; 0: new. */
     uint64_t zeroed_to;
     uint64_t zeros_end;
     struct buf *header;
     char *logs_dir;
     char *tmp_path;
+    char *recycled_path; /* In WAIT_TAKE. */
+    struct recycle_discard discard;
     char *path; /* Of the segment, once seg is known. */
     char *link_target;
     char *link_tmp_path;
@@ -73,6 +83,7 @@ struct log_birth {
 };
 
 static void birth_run(struct log_birth *b);
+static void submit(struct log_birth *b, enum birth_state next);
 static void on_op_done(struct io_op *op);
 
 /* ---- turns ---- */
@@ -139,6 +150,7 @@ static void birth_free(struct log_birth *b)
     buf_unref(b->header);
     free(b->logs_dir);
     free(b->tmp_path);
+    free(b->recycled_path);
     free(b->path);
     free(b->link_target);
     free(b->link_tmp_path);
@@ -149,6 +161,11 @@ static void birth_free(struct log_birth *b)
 static void on_op_done(struct io_op *op)
 {
     struct log_birth *b = container_of(op, struct log_birth, op);
+    if (b->state == BIRTH_WAIT_STOP_DISCARD &&
+        !recycle_discard_end(&b->log->env.shared->recycle, &b->discard, op)) {
+        submit(b, BIRTH_WAIT_STOP_DISCARD);
+        return;
+    }
     flusher_sync_done(b->log->env.flusher, op);
     birth_run(b);
 }
@@ -193,6 +210,16 @@ static void submit_create(struct log_birth *b)
     submit(b, BIRTH_WAIT_CREATE);
 }
 
+static void submit_open_recycled(struct log_birth *b)
+{
+    b->op = (struct io_op){
+        .kind = IO_OPEN,
+        .path = b->tmp_path,
+        .open_flags = IO_OPEN_READ | IO_OPEN_WRITE | IO_OPEN_DIRECT,
+    };
+    submit(b, BIRTH_WAIT_CREATE);
+}
+
 static void submit_zeros(struct log_birth *b)
 {
     struct log *l = b->log;
@@ -228,13 +255,24 @@ static void stop_close(struct log_birth *b)
     submit(b, BIRTH_WAIT_STOP_CLOSE);
 }
 
+/* What was recycled goes back; nothing else of the file is worth keeping. */
+static void stop_discard(struct log_birth *b)
+{
+    recycle_discard_begin(&b->log->env.shared->recycle,
+                          &b->discard,
+                          &b->op,
+                          b->tmp_path,
+                          b->recycled_size > 0 ? b->recycled_size : RECYCLE_SIZE_SMALL);
+    submit(b, BIRTH_WAIT_STOP_DISCARD);
+}
+
 static void stop(struct log_birth *b)
 {
     b->is_stopping = true;
     if (b->fd != -1) {
         stop_close(b);
     } else {
-        submit_path(b, IO_UNLINK, b->tmp_path, BIRTH_WAIT_STOP_UNLINK);
+        stop_discard(b);
     }
 }
 
@@ -297,6 +335,7 @@ static void born(struct log_birth *b)
 static void put_manifest(struct log_birth *b)
 {
     b->wait.on_durable = on_manifest_durable;
+    b->seg->written_to = b->recycled_size > b->zeros_end ? b->recycled_size : b->zeros_end;
     enum err e = log_segment_put(b->seg, b->zeros_end);
     if (e == ERR_OK) {
         e = log_store_wait(b->log, &b->wait);
@@ -305,6 +344,55 @@ static void put_manifest(struct log_birth *b)
         failed(b, e);
     } else {
         b->state = BIRTH_WAIT_MANIFEST;
+    }
+}
+
+/* The segment that the new one follows. */
+static const struct log_segment *segment_before(const struct log_birth *b)
+{
+    const struct list *segments = &b->log->segments;
+    const struct list *n = b->seg == NULL ? segments->prev : b->seg->link.prev;
+    return n == segments ? NULL : container_of(n, struct log_segment, link);
+}
+
+/* A whole file is taken for a log that will use it: it filled the last one, and fills this one
+ * within half an hour or so if it goes on like that. Others would keep space from those who need
+ * it; they are given theirs in steps. */
+static bool is_worth_a_file(const struct log_birth *b)
+{
+    const struct log *l = b->log;
+    const struct log_segment *before = segment_before(b);
+    const uint64_t step_min = l->options.segment_size_max / RECYCLE_STEPS;
+    const uint64_t step = step_min < l->options.fill_step_max ? step_min : l->options.fill_step_max;
+    return before != NULL && before->tail_pos >= l->options.segment_size_max / 2 &&
+           l->fill_step >= step;
+}
+
+/* True: a file is on its way. */
+static bool take_recycled(struct log_birth *b)
+{
+    struct log *l = b->log;
+    struct recycle *rc = &l->env.shared->recycle;
+    struct recycle_file file;
+    if (!l->has_dir || !is_worth_a_file(b) ||
+        !recycle_take(rc, block_align_up(l->options.segment_size_max), &file)) {
+        return false;
+    }
+    free(b->recycled_path);
+    b->recycled_path = recycle_path(rc, file.number);
+    b->recycled_size = file.written_size;
+    submit_paths(b, IO_RENAME, b->recycled_path, b->tmp_path, BIRTH_WAIT_TAKE);
+    return true;
+}
+
+static void begin_new(struct log_birth *b)
+{
+    b->recycled_size = 0;
+    space_take(b->log->env.space, b->zeros_end);
+    if (b->log->has_dir) {
+        submit_create(b);
+    } else {
+        submit_path(b, IO_MKDIR, b->logs_dir, BIRTH_WAIT_MKDIR_LOGS);
     }
 }
 
@@ -317,12 +405,22 @@ static void begin(struct log_birth *b)
     if (!space_has_spare(b->log->env.space, b->log->tier, b->log->fill_step)) {
         b->zeros_end = SEGMENT_HEADER_SIZE + b->log->options.fill_step_min;
     }
-    space_take(b->log->env.space, b->zeros_end);
-    if (b->log->has_dir) {
-        submit_create(b);
-    } else {
-        submit_path(b, IO_MKDIR, b->logs_dir, BIRTH_WAIT_MKDIR_LOGS);
+    if (!take_recycled(b)) {
+        begin_new(b);
     }
+}
+
+static void taken(struct log_birth *b)
+{
+    if (b->op.result != ERR_OK) {
+        begin_new(b); /* Somebody removed it: a file like any other. */
+        return;
+    }
+    reached(log_shard(b->log), "segment_recycled");
+    if (b->recycled_size > b->zeroed_to) {
+        b->zeroed_to = b->recycled_size;
+    }
+    submit_open_recycled(b);
 }
 
 /* The header needs a segment; without one the file waits. */
@@ -351,7 +449,8 @@ static enum err result_of(const struct log_birth *b)
     case BIRTH_WAIT_LINK:
     case BIRTH_WAIT_LINK_RENAME: /* The name-link is for people; the log lives without. */
     case BIRTH_WAIT_STOP_CLOSE:
-    case BIRTH_WAIT_STOP_UNLINK:
+    case BIRTH_WAIT_STOP_DISCARD:
+    case BIRTH_WAIT_TAKE: /* taken() looks. */
     case BIRTH_QUEUED:
     case BIRTH_START:
     case BIRTH_SPARE:
@@ -381,6 +480,16 @@ static void renamed(struct log_birth *b)
     }
 }
 
+/* The first one also made the directory. */
+static void dir_synced(struct log_birth *b)
+{
+    if (b->log->has_dir) {
+        put_manifest(b);
+    } else {
+        submit_path(b, IO_FSYNC_DIR, b->logs_dir, BIRTH_WAIT_FSYNC_LOGS);
+    }
+}
+
 static void birth_run(struct log_birth *b)
 {
     struct log *l = b->log;
@@ -395,6 +504,9 @@ static void birth_run(struct log_birth *b)
     case BIRTH_START:
         begin(b);
         break;
+    case BIRTH_WAIT_TAKE:
+        taken(b);
+        break;
     case BIRTH_WAIT_MKDIR_LOGS:
         submit_path(b, IO_MKDIR, l->dir, BIRTH_WAIT_MKDIR);
         break;
@@ -403,7 +515,7 @@ static void birth_run(struct log_birth *b)
         break;
     case BIRTH_WAIT_CREATE:
         b->fd = b->op.result_fd;
-        submit_zeros(b);
+        zeros_done(b);
         break;
     case BIRTH_WAIT_ZEROS:
         zeros_done(b);
@@ -430,11 +542,7 @@ static void birth_run(struct log_birth *b)
         submit_path(b, IO_FSYNC_DIR, l->dir, BIRTH_WAIT_FSYNC_DIR);
         break;
     case BIRTH_WAIT_FSYNC_DIR:
-        if (l->has_dir) {
-            put_manifest(b);
-        } else {
-            submit_path(b, IO_FSYNC_DIR, b->logs_dir, BIRTH_WAIT_FSYNC_LOGS);
-        }
+        dir_synced(b);
         break;
     case BIRTH_WAIT_FSYNC_LOGS:
         submit_path(b, IO_FSYNC_DIR, l->env.dir, BIRTH_WAIT_FSYNC_DATA);
@@ -446,9 +554,9 @@ static void birth_run(struct log_birth *b)
         born(b);
         break;
     case BIRTH_WAIT_STOP_CLOSE:
-        submit_path(b, IO_UNLINK, b->tmp_path, BIRTH_WAIT_STOP_UNLINK);
+        stop_discard(b);
         break;
-    case BIRTH_WAIT_STOP_UNLINK:
+    case BIRTH_WAIT_STOP_DISCARD:
         gone(b);
         break;
     }

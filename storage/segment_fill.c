@@ -2,6 +2,11 @@
  * before and changes no metadata of the file.
  *
  *   [WAIT_ALLOCATE ->] WAIT_ZEROS ... -> WAIT_FSYNC -> WAIT_MANIFEST -> done
+ *   WAIT_TURN -> WAIT_MANIFEST -> done        in a recycled file, up to written_to
+ *
+ * The blocks of a recycled file were written by an earlier life, and what stands there counts for
+ * nothing in this one (entry.h, 2): all that a step costs is the record that says so. The steps are
+ * kept nevertheless, since a recovery searches up to filled_to for what a crash left there.
  *
  * Room is allocated before it is zeroed: a write that makes the file longer keeps all others of the
  * file waiting, appends too, and one that fills allocated room does not.
@@ -12,7 +17,7 @@
  */
 #include <stdlib.h>
 
-#include "core/logger.h"
+#include "core/reached.h"
 #include "storage/log_priv.h"
 
 enum {
@@ -21,6 +26,7 @@ enum {
 };
 
 enum fill_state {
+    FILL_WAIT_TURN,
     FILL_WAIT_ALLOCATE,
     FILL_WAIT_ZEROS,
     FILL_WAIT_FSYNC,
@@ -35,6 +41,7 @@ struct log_fill {
     uint64_t room_end_pos; /* Up to where room is being allocated. */
     struct io_op op;
     struct iovec iov[LOG_ZERO_IOV_MAX];
+    struct task task;
     struct store_wait wait;
     struct segment_wait file;
 };
@@ -51,6 +58,12 @@ static void on_op_done(struct io_op *op)
 static void on_manifest_durable(struct store_wait *w)
 {
     fill_run(container_of(w, struct log_fill, wait));
+}
+
+/* Not inside of the append that found the step due: its owner may hear of a failure. */
+static void on_turn(struct task *t)
+{
+    fill_run(container_of(t, struct log_fill, task));
 }
 
 static void submit(struct log_fill *fl, enum fill_state next)
@@ -98,7 +111,10 @@ static void submit_allocate(struct log_fill *fl)
 static void begin(struct log_fill *fl)
 {
     const struct log *l = fl->seg->log;
-    if (l->fill_step > l->options.fill_step_min && fl->end_pos > fl->seg->allocated_to) {
+    if (fl->end_pos <= fl->seg->written_to) {
+        fl->state = FILL_WAIT_TURN;
+        shard_post(log_shard(l), &fl->task);
+    } else if (l->fill_step > l->options.fill_step_min && fl->end_pos > fl->seg->allocated_to) {
         submit_allocate(fl);
     } else {
         submit_zeros(fl);
@@ -122,9 +138,14 @@ static void finish(struct log_fill *fl, enum err e)
 {
     struct log *l = fl->seg->log;
     l->fill = NULL;
-    if (e == ERR_OK) {
-        l->stats.filled_bytes += fl->end_pos - fl->seg->filled_to;
+    if (e == ERR_OK && !fl->seg->is_retired) {
+        if (fl->end_pos > fl->seg->written_to) {
+            l->stats.filled_bytes += fl->end_pos - fl->seg->filled_to;
+            fl->seg->written_to = fl->end_pos;
+        }
         fl->seg->filled_to = fl->end_pos;
+    }
+    if (e == ERR_OK) {
         l->is_full = false;
         log_room_promise(l);
     }
@@ -170,6 +191,10 @@ static void fill_run(struct log_fill *fl)
         return;
     }
     switch (fl->state) {
+    case FILL_WAIT_TURN:
+        reached(log_shard(fl->seg->log), "segment_fill_without_write");
+        put_manifest(fl);
+        break;
     case FILL_WAIT_ALLOCATE:
         on_allocated(fl);
         break;
@@ -257,15 +282,19 @@ void log_fill_check(struct log *l)
     }
     adapt_step(l);
     uint64_t end_pos = wanted_end(seg);
-    if (end_pos > seg->filled_to &&
-        !space_has_spare(l->env.space, l->tier, end_pos - seg->filled_to)) {
+    if (seg->filled_to < seg->written_to) {
+        end_pos = end_pos < seg->written_to ? end_pos : seg->written_to; /* First what is free. */
+    } else if (end_pos > seg->filled_to &&
+               !space_has_spare(l->env.space, l->tier, end_pos - seg->filled_to)) {
         end_pos =
             block_align_up(seg->tail_pos); /* What was taken is written, nothing ahead of it. */
     }
     if (end_pos <= seg->filled_to) {
         return; /* Also after a pause: the step has shrunk, and what is filled is enough for it. */
     }
-    space_take(l->env.space, end_pos - seg->filled_to);
+    if (end_pos > seg->written_to) {
+        space_take(l->env.space, end_pos - seg->filled_to);
+    }
     struct log_fill *fl = calloc(1, sizeof(*fl));
     if (fl == NULL) {
         panic("no memory for a fill task");
@@ -274,6 +303,7 @@ void log_fill_check(struct log *l)
     fl->zeroed_to = seg->filled_to;
     fl->end_pos = end_pos;
     fl->state = FILL_WAIT_ZEROS;
+    task_init(&fl->task, "log fill", on_turn);
     l->fill = fl;
     log_segment_hold(seg);
     segment_file_use(seg);

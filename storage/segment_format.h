@@ -62,7 +62,9 @@ struct segment_record {
     uint32_t generation;
     uint64_t salt;
     struct segment_base base;
-    uint64_t filled_to;    /* Blocks below were written and are durable with their extents. */
+    uint64_t filled_to;    /* Nothing of this life stands at or above. */
+    uint64_t written_to;   /* Blocks below were written, perhaps by an earlier life of the file, and
+                              are durable with their extents. Not below filled_to. */
     uint64_t end_index;    /* Rewritten: the index behind its last entry. 0 = as appended. */
     uint32_t file_version; /* In the name; 0 as appended, one more with each rewriting. */
     uint32_t reserved;     /* Zero. */
@@ -70,7 +72,7 @@ struct segment_record {
     int64_t max_timestamp; /* Likewise; -1 = none. */
     uint64_t entries_size; /* Likewise: bytes of entries without padding. */
 };
-static_assert(sizeof(struct segment_record) == 96, "on-disk size");
+static_assert(sizeof(struct segment_record) == 104, "on-disk size");
 
 /* STORE_CUT, sub = generation. */
 struct cut_record {

@@ -88,6 +88,13 @@ void segment_scan_leap(struct segment_scan *scan)
     pass_jumps(scan); /* A hole may reach over cuts. */
 }
 
+static uint64_t salt_at(const struct segment_window *w, uint64_t pos)
+{
+    uint64_t salt;
+    memcpy(&salt, at(w, pos) + offsetof(struct entry_header, salt), sizeof(salt));
+    return salt;
+}
+
 /* Steps over what may stand between two entries. SCAN_ENTRY: an entry must start at *pos. */
 static enum scan_step skip_padding(const struct segment_scan *scan,
                                    const struct segment_window *window,
@@ -103,11 +110,14 @@ static enum scan_step skip_padding(const struct segment_scan *scan,
         if (!covers(window, *pos, left)) {
             return need(scan, ret, *pos, left);
         }
+        if (left == ENTRY_BLOCK_SIZE && salt_at(window, *pos) != scan->salt) {
+            /* Nothing of this life was written here: zeros, or what a recycled file held before. */
+            ret->fault = is_zero(at(window, *pos), sizeof(struct entry_header)) ? ENTRY_FAULT_ZERO
+                                                                                : ENTRY_FAULT_SALT;
+            return SCAN_END;
+        }
         if (!is_zero(at(window, *pos), sizeof(struct entry_header))) {
             return SCAN_ENTRY;
-        }
-        if (left == ENTRY_BLOCK_SIZE) {
-            return SCAN_END;
         }
         if (!is_zero(at(window, *pos), left)) {
             return bad(ret, ENTRY_FAULT_ZERO);
@@ -237,6 +247,21 @@ static bool is_candidate(const struct segment_scan *scan,
     }
     *ret_header = h;
     return true;
+}
+
+bool segment_scan_has_own(const struct segment_scan *scan,
+                          const struct segment_window *window,
+                          uint64_t pos)
+{
+    const uint64_t end = window->pos + window->size;
+    uint64_t from = pos < window->pos ? window->pos : pos;
+    for (from = entry_place(from); from + sizeof(struct entry_header) <= end;
+         from = entry_place(from + ENTRY_ALIGN)) {
+        if (salt_at(window, from) == scan->salt) {
+            return true;
+        }
+    }
+    return false;
 }
 
 bool segment_scan_probe(const struct segment_scan *scan,

@@ -62,10 +62,11 @@ struct segment_scan {
 };
 
 enum scan_step {
-    SCAN_ENTRY,  /* header, pos; payload if it was in the window, else null (skipped). */
-    SCAN_MORE,   /* Give a window with [need_pos, need_pos + need_size), for what is at pos. */
-    SCAN_END,    /* A block of zeros, or the limit. */
-    SCAN_BAD,    /* fault says why the bytes at pos are not the next entry. */
+    SCAN_ENTRY, /* header, pos; payload if it was in the window, else null (skipped). */
+    SCAN_MORE,  /* Give a window with [need_pos, need_pos + need_size), for what is at pos. */
+    SCAN_END,   /* A block that no entry of this life begins, or the limit. fault, if it is a block:
+                   zeros, or (salt) what a recycled file held before. */
+    SCAN_BAD,   /* fault says why the bytes at pos are not the next entry. */
     SCAN_DAMAGE, /* A known hole. segment_scan_leap goes on behind it. */
 };
 
@@ -89,6 +90,12 @@ enum scan_step segment_scan_next(struct segment_scan *scan,
 
 /* After SCAN_DAMAGE: goes on behind the hole. */
 void segment_scan_leap(struct segment_scan *scan);
+
+/* Whether the window has, at or after pos, a place where the header of an entry of this life
+ * stands, or what is left of one. Without one nothing there can ever look valid. */
+bool segment_scan_has_own(const struct segment_scan *scan,
+                          const struct segment_window *window,
+                          uint64_t pos);
 
 /* Behind a bad entry: the first good header in window at or after *pos with an index above
  * scan->index. True: ret->header and ret->pos. False: none up to *pos, which moved to where the

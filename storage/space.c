@@ -84,6 +84,19 @@ static void set_short(struct space *sp, bool is_short, const char *what)
     }
 }
 
+bool space_is_tight(const struct space *sp)
+{
+    return sp->has_sample &&
+           (sp->is_refusing || !is_there(sp, SPACE_CONTROL, 2 * sp->reserve_size));
+}
+
+static void tell_if_tight(const struct space *sp)
+{
+    if (sp->on_tight != NULL && space_is_tight(sp)) {
+        sp->on_tight(sp->tight_context);
+    }
+}
+
 void space_sample(struct space *sp)
 {
     uint64_t available;
@@ -101,6 +114,7 @@ void space_sample(struct space *sp)
     set_short(sp,
               sp->is_refusing || (reserve > 0 && !is_there(sp, SPACE_DATA, least)),
               "the reserve is reached");
+    tell_if_tight(sp);
 }
 
 static void sample_if_due(struct space *sp)
@@ -158,6 +172,7 @@ void space_exhausted(struct space *sp, const char *what)
         space_sample(sp);
         sp->is_refusing = true;
         set_short(sp, true, what);
+        tell_if_tight(sp);
     }
 }
 

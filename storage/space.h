@@ -47,6 +47,10 @@ struct space {
     bool is_refusing;  /* Data was refused, and not enough has come back since. */
     uint64_t is_short; /* 1: data may not; for the metric. */
     uint64_t refused;
+    /* What somebody keeps without need is to be given back (space_is_tight). May come at every
+     * sample while it is so, inside of any call. NULL: nobody does. */
+    void (*on_tight)(void *context);
+    void *tight_context;
 };
 
 /* What to reserve on a file system of that size where nobody said: 2 %, between 32 MiB and 1 GiB,
@@ -68,5 +72,8 @@ void space_take(struct space *sp, uint64_t size);
 void space_sample(struct space *sp);
 /* The disk itself refused: what names the file or the log. */
 void space_exhausted(struct space *sp, const char *what);
+/* No more than a second reserve is left above the reserve, or the disk itself refused: as of the
+ * last sample. Data is still taken: what is given back now comes before anybody is refused. */
+bool space_is_tight(const struct space *sp);
 /* Data may not take any, or soon will not: as of the last sample. */
 bool space_is_short(const struct space *sp);

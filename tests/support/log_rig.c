@@ -290,10 +290,15 @@ void log_rig_start(struct log_rig *rig)
     rig->env = (struct log_env){
         .s = rig->ss.s,
         .dir = DIR,
+
         .store = rig->store,
         .flusher = rig->flusher,
         .shared = rig->shared,
     };
+    if (rig->has_recycling) {
+        e = log_shared_recycle(&rig->env);
+        assert(e == ERR_OK);
+    }
 }
 
 void log_rig_open_begin(struct log_rig *rig)
@@ -350,6 +355,9 @@ void log_rig_stop(struct log_rig *rig)
         bool is_closed = sim_shard_run_until(&rig->ss, &rig->is_closed);
         cr_assert(is_closed, "%s", rig->ss.log_text);
         rig->log = NULL;
+    }
+    while (log_shared_is_busy(rig->shared)) {
+        cr_assert(sim_shard_step(&rig->ss));
     }
     log_shared_free(rig->shared);
     rig->shared = NULL;

@@ -40,6 +40,7 @@ struct log_rig {
     bool is_replay_strict;
     size_t
         state_size_max;  /* The owner's state in checkpoints is padded to a random size up to it. */
+    bool has_recycling;  /* Files that leave the log go to the recycle directory. */
     bool has_compaction; /* As compaction says. */
     struct compaction_config compaction;
     bool (*is_last_of_producer)(void *context, const struct batch_header *h);

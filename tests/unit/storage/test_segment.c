@@ -23,6 +23,7 @@ struct segment_image {
     uint64_t index;
     uint64_t previous_id;
     uint32_t generation;
+    uint64_t salt;
     uint64_t ends[ENTRIES_MAX]; /* By index. */
 };
 
@@ -33,6 +34,7 @@ static void image_init(struct segment_image *m)
         .pos = SEGMENT_HEADER_SIZE,
         .index = 1,
         .generation = 1,
+        .salt = SALT,
     };
 }
 
@@ -40,10 +42,12 @@ static void image_add(struct segment_image *m, size_t payload_size)
 {
     uint64_t pos = entry_place(m->pos);
     uint8_t *out = m->bytes + pos;
+    memset(m->bytes + m->pos, 0, pos - m->pos);
+    memset(out + sizeof(struct entry_header) + payload_size, 0, ENTRY_ALIGN);
     memset(out + sizeof(struct entry_header), 0x5a, payload_size);
     struct entry_header h = {
         .payload_size = (uint32_t)payload_size,
-        .salt = SALT,
+        .salt = m->salt,
         .generation = m->generation,
         .type = ENTRY_CONTROLLER,
         .index = m->index,
@@ -64,6 +68,7 @@ static void image_add(struct segment_image *m, size_t payload_size)
 /* Behind the last entry of a write stand zeros to the end of the block. */
 static void image_end_write(struct segment_image *m)
 {
+    memset(m->bytes + m->pos, 0, block_align_up(m->pos) - m->pos);
     m->pos = block_align_up(m->pos);
 }
 
@@ -163,7 +168,9 @@ Test(segment, faults_stop_the_walk_where_they_are)
         enum scan_step step;
         uint64_t count = walk(&m, &scan, 4096, &step, &result);
         cr_assert(eq(u64, count, 2), "%s", rows[i].what);
-        cr_assert(eq(int, (int)step, SCAN_BAD), "%s", rows[i].what);
+        /* A block without the salt is one where nothing of this life stands. */
+        const enum scan_step expected = rows[i].fault == ENTRY_FAULT_SALT ? SCAN_END : SCAN_BAD;
+        cr_assert(eq(int, (int)step, (int)expected), "%s", rows[i].what);
         cr_assert(eq(int, (int)result.fault, (int)rows[i].fault), "%s", rows[i].what);
         cr_assert(eq(u64, scan.pos, m.ends[2]), "%s", rows[i].what);
 
@@ -173,6 +180,47 @@ Test(segment, faults_stop_the_walk_where_they_are)
         cr_assert(segment_scan_probe(&scan, &w, &pos, &result), "%s", rows[i].what);
         cr_assert(eq(u64, result.header.index, 4), "%s", rows[i].what);
         cr_assert(eq(u64, result.pos, 4096 * 4));
+        free(m.bytes);
+    }
+}
+
+/* A recycled file: everywhere behind the tail stand entries of another log, good ones, with higher
+ * indexes and D. */
+Test(segment, what_an_earlier_life_left_is_the_end)
+{
+    for (int own = 0; own <= 6; own++) {
+        struct segment_image m;
+        image_init(&m);
+        m.salt = SALT + 1;
+        m.index = 100;
+        while (m.pos < FILE_SIZE - 8192) {
+            image_add(&m, 700);
+        }
+        m.salt = SALT;
+        m.index = 1;
+        m.previous_id = 0;
+        m.pos = SEGMENT_HEADER_SIZE;
+        for (int i = 0; i < own; i++) {
+            image_add(&m, 1500);
+            image_end_write(&m);
+        }
+        struct segment_scan scan = scan_from_start();
+        struct scan_result result;
+        enum scan_step step;
+        cr_assert(eq(u64, walk(&m, &scan, 8192, &step, &result), own));
+        cr_assert(eq(int, (int)step, SCAN_END));
+        cr_assert(eq(int, (int)result.fault, ENTRY_FAULT_SALT));
+        cr_assert(eq(u64, result.pos, m.pos));
+
+        struct segment_window w = {m.bytes, 0, FILE_SIZE};
+        uint64_t pos = scan.pos;
+        cr_assert(not(segment_scan_has_own(&scan, &w, pos)));
+        cr_assert(not(segment_scan_probe(&scan, &w, &pos, &result)), "none of them counts");
+        /* A header of this life is seen wherever it stands, and whatever became of its entry. */
+        m.pos += 3 * ENTRY_BLOCK_SIZE;
+        image_add(&m, 100);
+        m.bytes[m.pos - 1 - 50] ^= 1;
+        cr_assert(segment_scan_has_own(&scan, &w, scan.pos));
         free(m.bytes);
     }
 }
@@ -483,11 +531,13 @@ Test(segment, names)
 
 Test(segment, records_are_checked)
 {
-    struct segment_record r = {.salt = 7, .base = {.index = 5}, .filled_to = 8192};
+    struct segment_record r = {
+        .salt = 7, .base = {.index = 5}, .filled_to = 8192, .written_to = 16384};
     struct slice value = segment_record_encode(&r);
     struct segment_record back;
     cr_assert(eq(int, segment_record_decode(value, &back), ERR_OK));
     cr_assert(eq(u64, back.filled_to, 8192));
+    cr_assert(eq(u64, back.written_to, 16384));
     for (size_t size = 0; size < value.size; size++) {
         cr_assert(eq(int, segment_record_decode(slice_of(value.data, size), &back), ERR_CORRUPT));
     }
