@@ -24,6 +24,7 @@ static const struct config_option own_options[] = {
     {OPTION_CORES, CONFIG_STRING, "all", 0, 0, NULL, NULL, "CPUs to run on, one shard each: numbers and ranges (0-3,6), or all that the process may use.", false},
     {OPTION_CHECKPOINT, CONFIG_SIZE, "67108864", 0, INT64_MAX, NULL, NULL, "Bytes appended to a partition after which a checkpoint is written, so that a start reads no more than about that; 0 = never, and a start reads everything.", false},
     {OPTION_DISK_RESERVE, CONFIG_SIZE, "0", 0, INT64_MAX, NULL, NULL, "Kept free on the disk: below it records are refused, below half of it the broker's own too, so that deletes always work; 0 = 2 % of it, at least 32 MiB, at most 1 GiB or a quarter of the disk.", false},
+    {OPTION_RECYCLE, CONFIG_SIZE, "8589934592", 0, INT64_MAX, NULL, NULL, "Files of deleted segments kept per data directory, to be written again instead of new ones: half of the writes of a topic that deletes what is old; at most a tenth of the disk; 0 = none, what is deleted is freed.", false},
     {OPTION_LOG_LEVEL, CONFIG_ENUM, "info", 0, 0, "debug|info|warn|error", NULL, "Less important lines are not logged.", false},
     {OPTION_MEMORY, CONFIG_SIZE, "0", 0, 0, NULL, NULL, "Memory for buffers over all cores, rounded down to a power of two per core; 0 = 256 MiB per core, but at most a quarter of the machine's.", false},
     {OPTION_BACKGROUND_BYTES, CONFIG_SIZE, "67108864", 0, INT64_MAX / 1000000 / 1000, NULL, "bytes per second", "Per core, what rewriting of logs may read and write; 0 = no limit.", false},

@@ -40,6 +40,7 @@
 #define OPTION_PROTOCOL_MAP         "listener.security.protocol.map"
 #define OPTION_RACK                 "broker.rack"
 #define OPTION_READAHEAD            "coreflume.readahead.bytes"
+#define OPTION_RECYCLE              "coreflume.recycle.bytes"
 #define OPTION_REPLICATION_DEFAULT  "default.replication.factor"
 #define OPTION_RETENTION_INTERVAL   "log.retention.check.interval.ms"
 #define OPTION_REQUEST_SIZE_MAX     "socket.request.max.bytes"

@@ -298,6 +298,7 @@ read_limits(struct broker_settings *settings, const struct config *config, uint1
     cluster->partitions_per_topic_max =
         (uint32_t)config_number(config, OPTION_TOPIC_PARTITIONS_MAX);
     settings->space_reserve_size = (uint64_t)config_number(config, OPTION_DISK_RESERVE);
+    settings->recycle_size_max = (uint64_t)config_number(config, OPTION_RECYCLE);
     cluster->producers_max = (uint32_t)config_number(config, OPTION_PRODUCERS_MAX);
     cluster->producer_expiration_ms = config_number(config, OPTION_PRODUCER_EXPIRATION);
     cluster->log.checkpoint_size = (uint64_t)config_number(config, OPTION_CHECKPOINT);

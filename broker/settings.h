@@ -33,6 +33,7 @@ struct broker_settings {
     struct cluster_settings cluster;
     const char *data_dir;
     uint64_t space_reserve_size; /* Of each data directory; 0 = by the size of its disk. */
+    uint64_t recycle_size_max;   /* Likewise; 0 = none. */
 
     struct listener_settings listeners[LISTENERS_MAX];
     uint32_t listeners_count;

@@ -321,10 +321,22 @@ static void on_cluster_started(void *context, enum err e, const char *why)
     send_front(b, 0, run_open);
 }
 
+enum {
+    RECYCLE_SHARE = 10,
+};
+
 static uint64_t reserve_of(const struct broker *b, const struct data_dir *d)
 {
     const uint64_t asked_size = b->settings.space_reserve_size;
     return asked_size != 0 ? asked_size : space_reserve_default(d->fs.size);
+}
+
+/* A small disk is not to be full of what nobody needs. */
+static uint64_t recycle_of(const struct broker *b, const struct data_dir *d)
+{
+    const uint64_t asked_size = b->settings.recycle_size_max;
+    const uint64_t size_max = d->fs.size / RECYCLE_SHARE;
+    return asked_size < size_max ? asked_size : size_max;
 }
 
 static enum err open_data_dir(struct broker *b)
@@ -341,6 +353,7 @@ static enum err open_data_dir(struct broker *b)
         .path = b->data_dir.path,
         .is_flush_shared = b->data_dir.fs.is_flush_shared,
         .space_reserve_size = reserve_of(b, &b->data_dir),
+        .recycle_size_max = recycle_of(b, &b->data_dir),
     };
     cluster->data_dirs = b->cluster_dirs;
     cluster->data_dirs_count = 1;

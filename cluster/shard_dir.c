@@ -10,6 +10,7 @@
 #include "core/shard.h"
 #include "storage/flusher.h"
 #include "storage/log_shared.h"
+#include "storage/recycle.h"
 #include "storage/store.h"
 
 enum {
@@ -141,6 +142,32 @@ static void add_log_stats(struct shard_dir *dir)
     }
 }
 
+static void add_recycle_stats(struct shard_dir *dir)
+{
+    const struct recycle_stats *n = log_shared_recycle_stats(dir->log_env.shared);
+    const struct stat described[] = {
+        {.kind = STAT_GAUGE,
+         .name = "coreflume_recycle_bytes",
+         .help = "Files of deleted segments kept to be used again.",
+         .value = &n->kept_size},
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_recycle_hits_total",
+         .help = "Segments that began with a kept file.",
+         .value = &n->hits},
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_recycle_misses_total",
+         .help = "Segments that would have begun with a kept file, had there been one.",
+         .value = &n->misses},
+        {.kind = STAT_GAUGE,
+         .name = "coreflume_deleted_files_waiting",
+         .help = "Files of deleted segments and topics that are still to be freed.",
+         .value = &n->waiting},
+    };
+    for (size_t i = 0; i < sizeof(described) / sizeof(described[0]); i++) {
+        add_stat(dir, &described[i]);
+    }
+}
+
 static void remove_stats(struct shard_dir *dir)
 {
     for (uint32_t i = 0; i < dir->stats_count; i++) {
@@ -231,6 +258,7 @@ static struct log_shared_options options_of(const struct shard_dir *dir)
     if (count > 1) {
         o.files_max = o.files_max / count > FILES_MAX_MIN ? o.files_max / count : FILES_MAX_MIN;
     }
+    o.recycle_size_max = dir->settings->recycle_size_max / dir->s->shards_count;
     return o;
 }
 
@@ -246,6 +274,8 @@ static void on_store_opened(void *context, enum err e, struct store *st)
     if (e == ERR_OK) {
         add_log_stats(dir);
         add_read_stats(dir);
+        add_recycle_stats(dir);
+        e = log_shared_recycle(&dir->log_env);
     }
     dir->owner->on_opened(dir->owner->context, dir, e);
 }
@@ -291,7 +321,8 @@ void shard_dir_stop_background(struct shard_dir *dir)
 
 bool shard_dir_is_idle(const struct shard_dir *dir)
 {
-    return dir->flusher == NULL || flusher_is_idle(dir->flusher);
+    return (dir->flusher == NULL || flusher_is_idle(dir->flusher)) &&
+           !log_shared_is_busy(dir->log_env.shared);
 }
 
 static void on_store_closed(void *context)

@@ -27,7 +27,7 @@ struct flusher;
 struct store;
 
 enum {
-    SHARD_DIR_STATS_COUNT = 24,
+    SHARD_DIR_STATS_COUNT = 28,
 };
 
 struct shard_dir_owner {
