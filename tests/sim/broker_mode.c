@@ -131,6 +131,8 @@ static void fill_settings(struct broker_run *run)
     settings->cluster.log_shared.ahead_size_max = w->ahead_size_max;
     settings->cluster.log_shared.ahead_chunk_size_max = w->ahead_chunk_size_max;
     settings->cluster.log_shared.files_max = 8;
+    settings->recycle_size_max = w->recycle_size_max;
+    settings->cluster.log_shared.recycle_file_size_min = 16 << 10;
     settings->cluster.on_fatal = on_fatal;
     settings->cluster.fatal_context = run;
 }

@@ -175,6 +175,7 @@ void sim_draw_swarm(struct sim *sim)
     w->compressed_percent = (uint32_t)PICK(sim, 5, 5, 50);
     w->ahead_size_max = (size_t)PICK(sim, 0, 64 << 10, 1 << 20, 1 << 20);
     w->ahead_chunk_size_max = (uint32_t)PICK(sim, 4 << 10, 16 << 10, 64 << 10);
+    w->recycle_size_max = PICK(sim, 0, 256 << 10, 1 << 20, 4 << 20);
 }
 
 #define FIELD(name)                                                                       \
@@ -202,6 +203,7 @@ static const struct {
     FIELD(cache_size_max),
     FIELD(ahead_size_max),
     FIELD(ahead_chunk_size_max),
+    FIELD(recycle_size_max),
     FIELD(partitions),
     FIELD(partitions_extra),
     FIELD(crowd_size),

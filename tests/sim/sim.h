@@ -57,6 +57,7 @@ struct sim_swarm {
     uint32_t large_one_in; /* A batch much larger than the others; 0 = never. */
     uint32_t cut_weight;
     uint32_t delete_weight;
+    uint64_t recycle_size_max;    /* Of files kept, per shard; 0 = none. */
     uint32_t start_weight;        /* Of moves of the log start. */
     uint32_t compacted_percent;   /* Of logs. */
     uint32_t keys_count;          /* Of a compacted log. */

@@ -113,6 +113,8 @@ static void on_store_opened(void *context, enum err e, struct store *st)
     options.ahead_size_max = run->sim->swarm.ahead_size_max;
     options.ahead_chunk_size_max = run->sim->swarm.ahead_chunk_size_max;
     options.files_max = 4;
+    options.recycle_size_max = run->sim->swarm.recycle_size_max;
+    options.recycle_file_size_min = 16 << 10;
     options.compact_interval_us = 20 * 1000;
     options.compact_keys_size_max = run->sim->swarm.keys_size_max;
     env->store = st;
@@ -124,6 +126,8 @@ static void on_store_opened(void *context, enum err e, struct store *st)
                                 .store = st,
                                 .flusher = env->flusher,
                                 .shared = env->shared};
+    e = log_shared_recycle(&env->env);
+    sim_check(run->sim, e == ERR_OK, "log_shared_recycle: %s", err_name(e));
     for (uint32_t i = 0; i < run->parts_count; i++) {
         if (owns(env, &run->parts[i].id)) {
             part_open(&run->parts[i]);
@@ -259,7 +263,7 @@ static bool close_all(struct storage_run *run)
     }
     /* What is flushed for nobody in particular may still be under way. */
     for (uint16_t i = 0; i < run->life.machine.shards_count; i++) {
-        while (!flusher_is_idle(run->envs[i].flusher)) {
+        while (!flusher_is_idle(run->envs[i].flusher) || log_shared_is_busy(run->envs[i].shared)) {
             if (!life_step(&run->life, "a flusher does not become idle")) {
                 return false;
             }
