@@ -165,6 +165,8 @@ static enum err add_durable(struct fields *f, struct slice value)
         add(f, "durable_index", (int64_t)r.durable_index);
         add(f, "commit_index", (int64_t)r.commit_index);
         add(f, "generation", r.generation);
+        add(f, "end_segment", (int64_t)r.end_segment);
+        add(f, "end_pos", (int64_t)r.end_pos);
     }
     return e;
 }

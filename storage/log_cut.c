@@ -175,6 +175,7 @@ static void put_intent(struct log_cut_exec *x)
     }
     l->persisted_index = durable.durable_index;
     l->persisted_commit = durable.commit_index;
+    l->persisted_end_pos = 0;
     wait_store(x, LOG_CUT_WAIT_INTENT);
 }
 

@@ -211,9 +211,10 @@ struct log {
     int64_t flushed_offset;
     uint32_t generation;
     uint64_t commit_index;
-    uint64_t persisted_index; /* As last put: D and commit. */
+    uint64_t persisted_index; /* As last put: D and commit, */
     uint64_t persisted_commit;
-    uint64_t sealed_size; /* Bytes of all segments but the last. */
+    uint64_t persisted_end_pos; /* and the end of a closed log. */
+    uint64_t sealed_size;       /* Bytes of all segments but the last. */
 
     struct log_checkpoint *checkpoint; /* While one is written. */
     struct list checkpoint_link;       /* In log_shared.checkpoint_queue. */
@@ -602,7 +603,7 @@ struct buf *log_shared_alloc(struct log_shared *ls, size_t size, enum buf_class 
 void log_shared_reclaim_soon(struct log_shared *ls);
 /* l changed: persist its {D, commit} when it stays quiet. */
 void log_shared_touch(struct log_shared *ls, struct log *l);
-/* Puts {D, commit} now if it changed. */
+/* Puts {D, commit}, and the end of a log that closes, now if it changed. */
 enum err log_persist_durable(struct log *l);
 /* Sets op and iov (LOG_ZERO_IOV_MAX) to write zeros at pos, at most up to end; returns the size. */
 uint64_t log_shared_zero_op(

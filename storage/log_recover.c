@@ -3,7 +3,7 @@
  *
  *   START -> [WAIT_CHECKPOINT] -> WAIT_UNLINK* -> [WAIT_REDO] -> WAIT_SCAN* -> [WAIT_PROBE* ->
  * WAIT_SCAN | WAIT_CUT]
- *         -> [WAIT_OPEN_FLUSH -> WAIT_FLUSH]* -> opened
+ *         -> [WAIT_OPEN_FLUSH -> WAIT_FLUSH]* -> [WAIT_STORE] -> opened
  *
  *  1. A segment of the manifest whose file is missing: refused. A file that the manifest does not
  *     name is what an unfinished birth or delete left: removed.
@@ -17,6 +17,8 @@
  *     lowered by the cuts made since it was learnt.
  *  5. Entries above D may exist only in the device's cache, if only the process died: they are
  *     flushed before the log reports them.
+ *  6. A log that was closed names its end: what was filled behind it was never written and is not
+ *     read. The store forgets that end, durably, before the log takes an append.
  * A crash at any point leaves a log that recovers to the same: everything before the cut only
  * reads or removes what counts for nothing, and the cut has its intent.
  */
@@ -49,6 +51,9 @@ void recovery_finish(struct log_recovery *r, enum err e)
 {
     struct log *l = r->log;
     log_walk_done(&r->walk);
+    if (r->ended != NULL) {
+        r->ended->filled_to = r->ended_filled_to;
+    }
     names_done(&r->files);
     names_done(&r->leftovers);
     recovery_drop_checkpoint(r);
@@ -174,6 +179,22 @@ void recovery_learn_durable(struct log_recovery *r, uint64_t durable_index, uint
     }
 }
 
+/* Until recovery ends, the tail seems to be filled no further than the log is written. */
+static void end_tail(struct log_recovery *r, const struct durable_record *record)
+{
+    struct log_segment *tail = log_tail_segment(r->log);
+    const bool is_end = record->end_pos != 0 && record->generation == r->log->generation;
+    if (!is_end || tail == NULL || tail->base.index != record->end_segment ||
+        record->end_pos > tail->filled_to || record->end_pos < SEGMENT_HEADER_SIZE ||
+        record->end_pos % ENTRY_BLOCK_SIZE != 0) {
+        return;
+    }
+    reached(log_shard(r->log), "log_closed_end_trusted");
+    r->ended = tail;
+    r->ended_filled_to = tail->filled_to;
+    tail->filled_to = record->end_pos;
+}
+
 static enum err read_durable_record(struct log_recovery *r)
 {
     struct log *l = r->log;
@@ -193,7 +214,9 @@ static enum err read_durable_record(struct log_recovery *r)
     recovery_learn_durable(r, record.durable_index, record.generation);
     l->persisted_index = r->durable_index; /* A value from before a cut says less than it did. */
     l->persisted_commit = record.commit_index;
+    l->persisted_end_pos = record.end_pos;
     r->commit_index = record.commit_index;
+    end_tail(r, &record);
     return ERR_OK;
 }
 
@@ -520,6 +543,30 @@ static void on_unlinked(struct io_op *op)
 
 /* ---- flush and open ---- */
 
+static void on_end_forgotten(struct store_wait *w)
+{
+    recovery_finish(container_of(w, struct log_recovery, store_wait), ERR_OK);
+}
+
+/* From now on something may be written behind it. */
+static void forget_end(struct log_recovery *r)
+{
+    struct log *l = r->log;
+    if (l->persisted_end_pos == 0) {
+        recovery_finish(r, ERR_OK);
+        return;
+    }
+    r->state = RECOVERY_WAIT_STORE;
+    r->store_wait.on_durable = on_end_forgotten;
+    enum err e = log_persist_durable(l); /* As it does not close, without an end. */
+    if (e == ERR_OK) {
+        e = log_store_wait(l, &r->store_wait);
+    }
+    if (e != ERR_OK) {
+        recovery_finish(r, e);
+    }
+}
+
 static void flush_segment(struct log_recovery *r);
 
 static void on_flushed(struct io_op *op)
@@ -538,8 +585,7 @@ static void on_flushed(struct io_op *op)
         flush_segment(r);
         return;
     }
-    r->state = RECOVERY_DONE;
-    recovery_finish(r, ERR_OK);
+    forget_end(r);
 }
 
 static void submit_flush(struct log_recovery *r)
@@ -589,8 +635,7 @@ void recovery_settle(struct log_recovery *r)
         r->seg = log_tail_segment(l);
         flush_segment(r);
     } else {
-        r->state = RECOVERY_DONE;
-        recovery_finish(r, ERR_OK);
+        forget_end(r);
     }
 }
 
@@ -640,5 +685,9 @@ void log_recovery_abandon(struct log *l)
     struct log_recovery *r = l->recovery;
     if (r != NULL && (r->state == RECOVERY_WAIT_REDO || r->state == RECOVERY_WAIT_CUT)) {
         log_cut_exec_abandon(&r->cut);
+    }
+    if (r != NULL && r->state == RECOVERY_WAIT_STORE) {
+        store_wait_cancel(l->env.store, &r->store_wait);
+        recovery_finish(r, ERR_FAILED);
     }
 }

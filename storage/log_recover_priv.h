@@ -16,7 +16,7 @@ enum recovery_state {
     RECOVERY_WAIT_CUT,
     RECOVERY_WAIT_OPEN_FLUSH,
     RECOVERY_WAIT_FLUSH,
-    RECOVERY_DONE,
+    RECOVERY_WAIT_STORE,
 };
 
 struct recovery_names {
@@ -51,6 +51,8 @@ struct log_recovery {
     const struct cut_record *intent; /* To be redone; NULL = none. */
     uint64_t durable_index;          /* The highest D. */
     uint64_t commit_index;
+    struct log_segment *ended; /* The tail, if the log was closed and names its end; else NULL. */
+    uint64_t ended_filled_to;
 
     struct recovery_names files;     /* In the directory. */
     struct recovery_names leftovers; /* To be removed. */
@@ -73,6 +75,7 @@ struct log_recovery {
     struct probe probe;
     struct log_cut_exec cut;
     struct segment_wait file_wait;
+    struct store_wait store_wait;
 };
 
 /* log_recover.c */

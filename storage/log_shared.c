@@ -225,6 +225,15 @@ uint64_t log_shared_zero_op(
     return size;
 }
 
+/* Where a log that closes ends for sure; NULL: no more is known of it than D. What closes appends
+ * nothing more, so that nothing is written behind what is durable. */
+static const struct log_segment *closed_end(const struct log *l)
+{
+    const struct log_segment *tail = log_tail_segment(l);
+    const bool is_whole = l->state == LOG_CLOSING && l->flushed_index == l->last_index;
+    return is_whole && tail != NULL && tail->is_usable ? tail : NULL;
+}
+
 enum err log_persist_durable(struct log *l)
 {
     if (l->is_end_unknown) {
@@ -235,19 +244,25 @@ enum err log_persist_durable(struct log *l)
     if (l->state == LOG_CUTTING) {
         return ERR_OK; /* The intent has put what counts from now on. */
     }
-    if (l->persisted_index == l->flushed_index && l->persisted_commit == l->commit_index) {
+    const struct log_segment *end = closed_end(l);
+    const uint64_t end_pos = end != NULL ? block_align_up(end->tail_pos) : 0;
+    if (l->persisted_index == l->flushed_index && l->persisted_commit == l->commit_index &&
+        l->persisted_end_pos == end_pos) {
         return ERR_OK;
     }
     struct durable_record r = {
         .generation = l->generation,
         .durable_index = l->flushed_index,
         .commit_index = l->commit_index,
+        .end_segment = end != NULL ? end->base.index : 0,
+        .end_pos = end_pos,
     };
     struct store_key key = log_store_key(l, STORE_DURABLE, 0);
     enum err e = store_put(l->env.store, &key, durable_record_encode(&r));
     if (e == ERR_OK) {
         l->persisted_index = l->flushed_index;
         l->persisted_commit = l->commit_index;
+        l->persisted_end_pos = end_pos;
         l->env.shared->stats.quiet_persisted++;
     }
     return e;

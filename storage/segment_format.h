@@ -93,8 +93,11 @@ struct durable_record {
     uint32_t generation; /* Of the log when durable_index was learnt. */
     uint64_t durable_index;
     uint64_t commit_index;
+    uint64_t
+        end_segment;  /* The log was closed, all of it durable: base index of its last segment, */
+    uint64_t end_pos; /* and where it ends; behind it nothing was written. 0: it was not. */
 };
-static_assert(sizeof(struct durable_record) == 24, "on-disk size");
+static_assert(sizeof(struct durable_record) == 40, "on-disk size");
 
 /* STORE_CLEAN, sub 0. */
 struct clean_record {

@@ -317,7 +317,7 @@ def test_dump_of_stores_and_checkpoints():
     expect(of_log["segment_record"]["filled_to"] > 0 and of_log["durable"]["durable_index"] > 0, of_log)
     text = run("log", "dump", data / "shard-0.store").ok().out
     expect(re.search(rf"^  log id={log} version=\d+ values=\d+$", text, re.M), text)
-    expect(re.search(r"^    durable durable_index=\d+ commit_index=\d+ generation=\d+$", text, re.M), text)
+    expect(re.search(r"^    durable durable_index=\d+ commit_index=\d+ generation=\d+ end_segment=\d+ end_pos=\d+$", text, re.M), text)
     damaged = data.parent / "shard-9.store"
     damage = bytearray((data / "shard-0.store").read_bytes())
     damage[4096 + 100] ^= 1

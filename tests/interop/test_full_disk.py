@@ -9,43 +9,14 @@ import time
 import urllib.request
 
 from support.check import equal, expect, run_all
-from support.node import Node, fresh_dir
+from support.disk import Disk, skip_reason
+from support.node import Node
 from support.wire import Connection, batch, batches
 
 NONE = 0
 STORAGE_ERROR = 56
 NOT_LEADER = 6
 BATCH = batch([os.urandom(900000)])  # Made once: its checksum takes Python a while.
-
-
-class Disk:
-    """An ext4 in a file. Use as a context manager: it never stays mounted."""
-
-    def __init__(self, name, megabytes=96):
-        directory = fresh_dir(name)
-        self.image, self.path = directory / "image", directory / "mnt"
-        self.path.mkdir()
-        with open(self.image, "wb") as f:
-            f.truncate(megabytes << 20)
-        subprocess.run(["mkfs.ext4", "-q", "-m", "0", str(self.image)], check=True)
-        subprocess.run(["mount", "-o", "loop", str(self.image), str(self.path)], check=True, capture_output=True)
-
-    def __enter__(self):
-        return self.path
-
-    def __exit__(self, *_):
-        subprocess.run(["umount", "-l", str(self.path)], check=False)
-        self.image.unlink()
-
-
-def can_mount():
-    if os.geteuid() != 0:
-        return "not root"
-    try:
-        with Disk("full_disk_probe", 8):
-            return None
-    except (OSError, subprocess.CalledProcessError) as e:
-        return f"no loop mount: {e}"
 
 
 def health(node):
@@ -149,7 +120,7 @@ def test_others_take_it_all():
             equal(again.stop()[0], 0, "exit code")
 
 
-if (reason := can_mount()) is not None:
+if (reason := skip_reason()) is not None:
     print(f"SKIPPED {pathlib.Path(__file__).name}: {reason}; CI runs it as root\n0 passed, 0 failed, 3 skipped")
 else:
     run_all(globals())

@@ -64,12 +64,12 @@ def record(key, value, timestamp_delta=0, offset_delta=0):
     return varint(len(body)) + body
 
 
-def batch(values, producer_id=-1, epoch=-1, sequence=-1, timestamps=None, **fault):
+def batch(values, producer_id=-1, epoch=-1, sequence=-1, timestamps=None, keys=None, **fault):
     """One record batch. fault overrides header fields: base_offset, magic, attributes, last_delta,
     count, crc, records (bytes)."""
     timestamps = timestamps or [1700000000000] * len(values)
     records = fault.get("records", b"".join(
-        record(None, value, timestamps[i] - timestamps[0], i) for i, value in enumerate(values)))
+        record(keys[i] if keys else None, value, timestamps[i] - timestamps[0], i) for i, value in enumerate(values)))
     attributes = fault.get("attributes", 0)
     if attributes & 7 == 1 and "records" not in fault:
         records = gzip.compress(records)
@@ -283,6 +283,33 @@ class Connection:
         r = self.ask(22, 0, string(transactional_id) + i32(2147483647))
         r.i32()
         return r.i16(), r.i64(), r.i16()
+
+
+def zero_crc_value(size):
+    """A value of which batch([value]) has the checksum 0: its last four bytes are chosen for that.
+
+    The checksum register can be driven to any state by four bytes, from behind: each table entry's top
+    byte is unique. Behind the value stands only the number of headers, one byte 0."""
+    body = batch([bytes(size)])[21:]
+    free_at = len(body) - 5
+    register = 0xFFFFFFFF
+    for byte in body[:free_at]:
+        register = _TABLE[(register ^ byte) & 0xFF] ^ (register >> 8)
+    # The end: register ^ 0xFFFFFFFF == 0. Back over the byte 0, then over the four.
+    by_top = {entry >> 24: i for i, entry in enumerate(_TABLE)}
+    wanted = 0xFFFFFFFF
+    i = by_top[wanted >> 24]
+    wanted = ((wanted ^ _TABLE[i]) << 8 | i) & 0xFFFFFFFF  # Its low byte met the byte 0.
+    indexes = []
+    for _ in range(4):
+        i = by_top[wanted >> 24]
+        indexes.append(i)
+        wanted = (wanted ^ _TABLE[i]) << 8 & 0xFFFFFFFF
+    chosen = bytearray()
+    for i in reversed(indexes):
+        chosen.append((register ^ i) & 0xFF)
+        register = _TABLE[i] ^ (register >> 8)
+    return bytes(size - 4) + bytes(chosen)
 
 
 def batches(data):
