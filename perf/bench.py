@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """First figures of one node, as ratios against floors measured in the same run.
 
-Usage: bench.py [NAME ...]     NAME: ack cpu throughput hop idle restart (default: all)
+Usage: bench.py [NAME ...]     NAME: ack cpu throughput fsync sharing hop idle restart (default: all)
 
 Writes perf/results/<date>-node.{json,md}. Each figure is the median of RUNS interleaved repetitions
 with its smallest and largest value; the commands stand beside it.
@@ -13,6 +13,7 @@ import pathlib
 import platform
 import re
 import shutil
+import socket
 import statistics
 import subprocess
 import sys
@@ -45,8 +46,9 @@ class Node:
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / TICK
 
-    def create(self, topic, partitions=1):
-        subprocess.run([BUILD / "coreflume", "topic", "create", topic, "-p", str(partitions), "-b", self.kafka],
+    def create(self, topic, partitions=1, *configs):
+        subprocess.run([BUILD / "coreflume", "topic", "create", topic, "-p", str(partitions), "-b", self.kafka,
+                        *(word for config in configs for word in ("-c", config))],
                        check=True, stdout=subprocess.DEVNULL)
 
     def __enter__(self):
@@ -82,12 +84,36 @@ def median(values):
     return {"median": statistics.median(values), "min": min(values), "max": max(values), "runs": len(values)}
 
 
+def echo_p50_us(seconds=1):
+    """One 1 KiB message to another process and back over loopback TCP, median, in microseconds."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        pid = os.fork()
+        if pid == 0:
+            peer, _ = server.accept()
+            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            while message := peer.recv(2048):
+                peer.sendall(message[:64])
+            os._exit(0)
+        times = []
+        with socket.create_connection(server.getsockname()) as client:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            end = time.perf_counter() + seconds
+            while (began := time.perf_counter()) < end:
+                client.sendall(bytes(1200))
+                client.recv(2048)
+                times.append(time.perf_counter() - began)
+        os.waitpid(pid, 0)
+    return statistics.median(times) * 1e6
+
+
 def bench_ack():
-    """Flushed ack of one client, one 1 KiB record at a time, against write + flush of 4 KiB by fio."""
-    ours50, ours99, floor50, floor99 = [], [], [], []
+    """Flushed ack of one client, one 1 KiB record at a time, against write + flush of 4 KiB by fio and an echo over
+    loopback TCP (by Python: a little slower than one in C)."""
+    ours50, ours99, floor50, floor99, echo = [], [], [], [], []
     with Node() as node:
         node.create("ack")
         for _ in range(RUNS):
+            echo.append(echo_p50_us())
             result = load(node, "ack", conns=1, window=1, records=1, record=1024, seconds=3, warmup=1)
             ours50.append(result["p50_us"])
             ours99.append(result["p99_us"])
@@ -98,7 +124,9 @@ def bench_ack():
             floor99.append((write["99.000000"] + sync["99.000000"]) / 1000)
     return {"p50_us": median(ours50), "p99_us": median(ours99), "fio_write_flush_p50_us": median(floor50),
             "fio_write_flush_p99_us": median(floor99),
-            "p50_ratio": median([a / b for a, b in zip(ours50, floor50)]), "command": result["command"]}
+            "echo_p50_us": median(echo),
+            "p50_ratio": median([a / (b + c) for a, b, c in zip(ours50, floor50, echo)]),
+            "command": result["command"]}
 
 
 def bench_cpu():
@@ -127,6 +155,43 @@ def bench_throughput():
             ratios.append(ours[-1] / floor[-1])
     return {"MB_per_s": median(ours), "fio_MB_per_s": median(floor), "ratio": median(ratios),
             "command": result["command"]}
+
+
+def bench_fsync():
+    """G10, what durability costs: acknowledged when flushed, against the same load on a topic with
+    coreflume.ack=memory, interleaved."""
+    tax, p99, durable, memory = [], [], [], []
+    options = {"partitions": 4, "conns": 4, "window": 4, "seconds": 4, "warmup": 1}
+    with Node() as node:
+        node.create("durable", 4)
+        node.create("memory", 4, "coreflume.ack=memory")
+        for _ in range(RUNS):
+            with_flush, without = load(node, "durable", **options), load(node, "memory", **options)
+            durable.append(with_flush["bytes"] / with_flush["seconds"] / 1e6)
+            memory.append(without["bytes"] / without["seconds"] / 1e6)
+            tax.append(durable[-1] / memory[-1])
+            p99.append(with_flush["p99_us"] / without["p99_us"])
+    return {"throughput_ratio": median(tax), "p99_ratio": median(p99), "durable_MB_per_s": median(durable),
+            "memory_MB_per_s": median(memory), "command": with_flush["command"]}
+
+
+def bench_sharing():
+    """G11, flushes are shared: the same rate of 1 KiB requests from 1,000 connections to 1,000 partitions and to one,
+    interleaved; latencies from when a request was due."""
+    cpu, p50, p99, wide99, narrow99 = [], [], [], [], []
+    options = {"conns": 1000, "window": 16, "records": 1, "record": 1024, "rate": 2000, "seconds": 5, "warmup": 2}
+    with Node() as node:
+        node.create("wide", 1000)
+        node.create("narrow", 1)
+        for _ in range(RUNS):
+            wide, narrow = load(node, "wide", partitions=1000, **options), load(node, "narrow", **options)
+            cpu.append(wide["broker_cpu_s_with_warmup"] / narrow["broker_cpu_s_with_warmup"])
+            p50.append(wide["p50_us"] / narrow["p50_us"])
+            p99.append(wide["p99_us"] / narrow["p99_us"])
+            wide99.append(wide["p99_us"])
+            narrow99.append(narrow["p99_us"])
+    return {"cpu_ratio": median(cpu), "p99_ratio": median(p99), "p50_ratio": median(p50), "wide_p99_us": median(wide99),
+            "narrow_p99_us": median(narrow99), "command": wide["command"]}
 
 
 def bench_hop():

@@ -1,11 +1,16 @@
-/* A closed-loop produce generator that replays one pre-encoded request, so that the generator's own
- * cost stays out of the broker's figures. One thread, epoll, a window of requests per connection.
+/* A produce generator that replays one pre-encoded request, so that the generator's own cost stays
+ * out of the broker's figures. One thread, epoll, a window of requests per connection.
+ *
+ * A closed loop: as fast as the windows allow. With --rate an open one: requests are due at even
+ * distances, connections taking turns, and a latency begins when its request was due, however long
+ * the window kept it back.
  *
  *   load --broker HOST:PORT --topic T [--partitions N] [--conns N] [--window N] [--record BYTES]
- *        [--records N] [--acks -1|0|1] [--seconds S] [--warmup S]
+ *        [--records N] [--acks -1|0|1] [--seconds S] [--warmup S] [--rate REQUESTS_PER_SECOND]
  *
  * Prints one line of JSON: records and bytes acknowledged after the warm-up, latency percentiles in
- * microseconds (from send to answer), the generator's own CPU seconds. The topic must exist.
+ * microseconds (from send, or when it was due, to answer), the generator's own CPU seconds. The
+ * topic must exist.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -45,10 +50,12 @@ struct options {
     int acks;
     double seconds;
     double warmup_seconds;
+    double rate; /* Requests per second over all connections; 0 = a closed loop. */
 };
 
 /* One connection: sends frames as long as its window allows, reads answers. */
 struct conn {
+    int number;
     int fd;
     uint8_t *frame; /* This connection's copy: its partition and correlation id differ. */
     size_t frame_size;
@@ -68,6 +75,7 @@ struct run {
     size_t latencies_count;
     size_t latencies_capacity;
     uint64_t answers_count;
+    uint64_t started_us;
     uint64_t count_from_us;
     uint64_t errors_count;
 };
@@ -204,12 +212,36 @@ static void conn_receive(struct run *r, struct conn *c)
     c->answer_size -= pos;
 }
 
-/* Sends until the window or the socket is full; false if the socket is. */
+/* When the request number k of all is due. */
+static uint64_t due_us(const struct run *r, uint64_t k)
+{
+    return r->started_us + (uint64_t)((double)k / r->options.rate * 1e6);
+}
+
+/* From when on the latency of the connection's next request counts; false if it is not due. */
+static bool next_is_due(const struct run *r, const struct conn *c, uint64_t *ret_from_us)
+{
+    *ret_from_us = now_us();
+    if (r->options.rate <= 0) {
+        return true;
+    }
+    const uint64_t k = (uint64_t)c->sent_head * (uint64_t)r->options.conns_count;
+    const uint64_t at_us = due_us(r, k + (uint64_t)c->number);
+    const bool is_due = at_us <= *ret_from_us;
+    *ret_from_us = at_us;
+    return is_due;
+}
+
+/* Sends until the window or the socket is full, or nothing is due; false if the socket is full. */
 static bool conn_send(struct run *r, struct conn *c)
 {
     while (c->sent_size > 0 || c->in_flight_count < r->options.window) {
         if (c->sent_size == 0) {
-            c->sent_us[c->sent_head++ % WINDOW_MAX] = now_us();
+            uint64_t from_us;
+            if (!next_is_due(r, c, &from_us)) {
+                return true;
+            }
+            c->sent_us[c->sent_head++ % WINDOW_MAX] = from_us;
             c->in_flight_count += r->options.acks != 0;
             uint32_t id_be = htonl(c->sent_head);
             memcpy(c->frame + CORRELATION_POS, &id_be, 4);
@@ -240,6 +272,22 @@ static bool conn_send(struct run *r, struct conn *c)
     return true;
 }
 
+/* Starts what became due, and returns how long until the next is, at most 100 ms. */
+static uint64_t send_due(struct run *r, uint64_t *k)
+{
+    const uint64_t rest_us = 100 * 1000;
+    if (r->options.rate <= 0) {
+        return rest_us;
+    }
+    const uint64_t now = now_us();
+    while (due_us(r, *k) <= now) {
+        (void)conn_send(r, &r->conns[*k % (uint64_t)r->options.conns_count]);
+        (*k)++;
+    }
+    const uint64_t next_us = due_us(r, *k);
+    return next_us - now < rest_us ? next_us - now : rest_us;
+}
+
 static void run_loop(struct run *r)
 {
     int poll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -249,9 +297,12 @@ static void run_loop(struct run *r)
         (void)epoll_ctl(poll_fd, EPOLL_CTL_ADD, r->conns[i].fd, &event);
     }
     uint64_t end_us = r->count_from_us + (uint64_t)(r->options.seconds * 1e6);
+    uint64_t k = 0;
     while (now_us() < end_us) {
         struct epoll_event events[64];
-        int count = epoll_wait(poll_fd, events, 64, 100);
+        const uint64_t wait_us = send_due(r, &k);
+        const struct timespec wait = {.tv_sec = 0, .tv_nsec = (long)wait_us * 1000};
+        int count = epoll_pwait2(poll_fd, events, 64, &wait, NULL);
         for (int i = 0; i < count; i++) {
             struct conn *c = events[i].data.ptr;
             conn_receive(r, c);
@@ -330,6 +381,7 @@ static void parse(int argc, char **argv, struct options *o)
         {"acks", 1, NULL, 'a'},
         {"seconds", 1, NULL, 's'},
         {"warmup", 1, NULL, 'u'},
+        {"rate", 1, NULL, 'R'},
         {NULL, 0, NULL, 0},
     };
     int option;
@@ -366,6 +418,9 @@ static void parse(int argc, char **argv, struct options *o)
         case 'u':
             o->warmup_seconds = strtod(optarg, NULL);
             break;
+        case 'R':
+            o->rate = strtod(optarg, NULL);
+            break;
         default:
             exit(2);
         }
@@ -396,9 +451,11 @@ int main(int argc, char **argv)
     build_batch(&r.options, &batch);
     for (int i = 0; i < r.options.conns_count; i++) {
         build_frame(&r.options, wbuf_slice(&batch), i % r.options.partitions_count, &r.conns[i]);
+        r.conns[i].number = i;
         conn_open(&r, &r.conns[i]);
     }
-    r.count_from_us = now_us() + (uint64_t)(r.options.warmup_seconds * 1e6);
+    r.started_us = now_us();
+    r.count_from_us = r.started_us + (uint64_t)(r.options.warmup_seconds * 1e6);
     run_loop(&r);
     report(&r);
     return r.errors_count == 0 ? 0 : 1;
