@@ -79,7 +79,9 @@ struct disk_sim *disk_sim_new(const struct disk_sim_options *o)
     list_init(&d->unsynced);
     list_init(&d->name_changes);
     list_init(&d->in_flight);
+    volumes_init(d);
     d->root = node_new(d, NODE_DIR);
+    d->root->volume = &d->volumes[0];
     node_ref(d->root);
     return d;
 }
@@ -107,7 +109,7 @@ void disk_sim_free(struct disk_sim *d)
     close_all(d);
     names_free(d);
     assert(list_is_empty(&d->nodes));
-    assert(d->allocated_count == 0);
+    assert(disk_sim_used_size(d) == 0);
     free(d->files);
     ghosts_free(d);
     while (d->spare != NULL) {
@@ -395,7 +397,7 @@ static int64_t finish_sync(struct disk_sim_op *o)
     }
     node_sync(o->node, o->start_sequence, o->start_size);
     if (o->kind == IO_FDATASYNC && d->options.is_flush_shared) {
-        disk_sim_flush_device(d, o->start_sequence);
+        disk_sim_flush_device(d, o->node->volume, o->start_sequence);
     }
     return 0;
 }
@@ -499,6 +501,18 @@ static int64_t finish_make(struct disk_sim_op *o)
     }
     names_add(d, dir, name, n);
     return 0;
+}
+
+bool disk_sim_op_is_broken(const struct disk_sim_op *o)
+{
+    if (o->kind == IO_CLOSE) {
+        return false; /* Nothing of it is the device's. */
+    }
+    if (o->node != NULL) {
+        return o->node->volume->is_broken;
+    }
+    const char *path = o->kind == IO_SYMLINK ? o->new_path : o->path;
+    return path != NULL && volume_of_path(o->disk, path)->is_broken;
 }
 
 static int64_t perform(struct disk_sim_op *o, uint64_t size_max)
@@ -653,21 +667,6 @@ enum err disk_sim_list_dir(struct disk_sim *d,
     return ERR_OK;
 }
 
-void disk_sim_fs_info(const struct disk_sim *d, struct io_fs_info *ret_info)
-{
-    uint64_t capacity = d->options.capacity_size;
-    uint64_t size = capacity != 0 ? capacity : (uint64_t)1 << 40;
-    uint64_t used = disk_sim_used_size(d);
-    *ret_info = (struct io_fs_info){
-        .type = "sim",
-        .is_direct_capable = d->options.is_direct_capable,
-        .is_flush_shared = d->options.is_flush_shared,
-        .device_id = 1,
-        .size = size,
-        .available = used < size ? size - used : 0,
-    };
-}
-
 enum err disk_sim_lock(struct disk_sim *d, const char *path, int *ret_handle)
 {
     struct node *n;
@@ -790,16 +789,6 @@ enum err disk_sim_peek(struct disk_sim *d, const char *path, uint64_t pos, void 
     }
     content_read(c, pos, dst, size);
     return ERR_OK;
-}
-
-void disk_sim_set_capacity(struct disk_sim *d, uint64_t capacity_size)
-{
-    d->options.capacity_size = capacity_size;
-}
-
-uint64_t disk_sim_used_size(const struct disk_sim *d)
-{
-    return d->allocated_count * BLOCK_SIZE;
 }
 
 uint32_t disk_sim_open_count(const struct disk_sim *d)

@@ -15,6 +15,7 @@
  *  3. IO_FSYNC_DIR makes the changes of names in that directory durable. A rename is atomic.
  *  4. A power loss keeps, drops or mangles everything else as the seed says. A mere death of the
  *     process keeps what completed, still not durable, so that a later power loss may take it.
+ *     With several file systems (are_roots_volumes) each has its own device and its own space.
  *  5. A sync that failed abandons what it should have written: no later sync covers it.
  * Ops in flight at either end may have happened, wholly or in any subset of sectors.
  *
@@ -42,6 +43,7 @@ struct disk_sim_options {
     uint64_t capacity_size; /* Bytes of file data that fit; 0 = no limit. */
     bool is_direct_capable; /* What fs_info says. */
     bool is_flush_shared;   /* Rule 2 holds; else IO_FDATASYNC covers its own file only. */
+    bool are_roots_volumes; /* Every directory of the root is a file system of its own. */
 };
 
 struct disk_sim *disk_sim_new(const struct disk_sim_options *o);
@@ -93,7 +95,7 @@ enum err disk_sim_list_dir(struct disk_sim *d,
                            const char *path,
                            void *context,
                            void (*on_name)(void *context, const char *name));
-void disk_sim_fs_info(const struct disk_sim *d, struct io_fs_info *ret_info);
+void disk_sim_fs_info(struct disk_sim *d, const char *path, struct io_fs_info *ret_info);
 enum err disk_sim_lock(struct disk_sim *d, const char *path, int *ret_handle);
 void disk_sim_unlock(struct disk_sim *d, int handle);
 enum err disk_sim_file_size(struct disk_sim *d, const char *path, uint64_t *ret_size);
@@ -108,8 +110,16 @@ enum err
 disk_sim_damage(struct disk_sim *d, const char *path, uint64_t pos, const void *data, size_t size);
 /* Copies current bytes of a file, like a read at once. ERR_NOT_FOUND, ERR_EOF. */
 enum err disk_sim_peek(struct disk_sim *d, const char *path, uint64_t pos, void *dst, size_t size);
+/* Of every file system, or of the one that path is on. */
 void disk_sim_set_capacity(struct disk_sim *d, uint64_t capacity_size);
+void disk_sim_set_capacity_at(struct disk_sim *d, const char *path, uint64_t capacity_size);
+/* Of all file systems together, or of that one. */
 uint64_t disk_sim_used_size(const struct disk_sim *d);
+uint64_t disk_sim_used_size_at(struct disk_sim *d, const char *path);
+/* The device of path's file system is gone, or back: then all ops on it fail, but for closing. What
+ * is asked while starting (disk_sim_list_dir and the like) is still answered. */
+void disk_sim_set_broken(struct disk_sim *d, const char *path, bool is_broken);
+bool disk_sim_op_is_broken(const struct disk_sim_op *o);
 uint32_t disk_sim_open_count(const struct disk_sim *d);
 uint32_t disk_sim_in_flight_count(const struct disk_sim *d);
 

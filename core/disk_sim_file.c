@@ -107,16 +107,14 @@ static const uint8_t *block_current(const struct block *b)
 /* False if the disk is full. */
 static bool block_allocate(struct content *c, struct block *b, uint64_t sequence)
 {
-    struct disk_sim *d = c->disk;
     if (b->allocated != 0) {
         return true;
     }
-    uint64_t capacity = d->options.capacity_size;
-    if (capacity != 0 && (d->allocated_count + 1) * BLOCK_SIZE > capacity) {
+    if (!volume_has_room(c->volume)) {
         return false;
     }
     b->allocated = sequence;
-    d->allocated_count++;
+    c->volume->allocated_count++;
     c->allocated_count++;
     return true;
 }
@@ -264,7 +262,7 @@ void content_abandon(struct content *c, uint64_t sequence)
     }
 }
 
-void disk_sim_flush_device(struct disk_sim *d, uint64_t sequence)
+void disk_sim_flush_device(struct disk_sim *d, const struct volume *v_flushed, uint64_t sequence)
 {
     list_for_each_safe (node, &d->unsynced) {
         struct version *v = container_of(node, struct version, disk_link);
@@ -272,7 +270,8 @@ void disk_sim_flush_device(struct disk_sim *d, uint64_t sequence)
             break;
         }
         bool is_extent_durable = v->content->blocks[v->block].is_extent_durable;
-        if (v->is_direct && !v->is_abandoned && is_extent_durable) {
+        const bool is_here = v->content->volume == v_flushed;
+        if (is_here && v->is_direct && !v->is_abandoned && is_extent_durable) {
             version_settle(v);
         }
     }
@@ -340,7 +339,7 @@ static void block_become_hole(struct content *c, struct block *b)
     if (b->allocated != 0) {
         b->allocated = 0;
         c->allocated_count--;
-        c->disk->allocated_count--;
+        c->volume->allocated_count--;
     }
 }
 
@@ -412,13 +411,14 @@ void content_lose_power(struct content *c, struct rand *r, const struct disk_sim
 void node_truncate(struct disk_sim *d, struct node *n)
 {
     assert(n->now->in_flight_count == 0);
-    d->allocated_count -= n->now->allocated_count;
+    n->volume->allocated_count -= n->now->allocated_count;
     if (n->before == NULL) {
         n->before = n->now;
     } else {
         content_free(n->now); /* Two truncations without a sync: the middle life is forgotten. */
     }
     n->now = content_new(d);
+    n->now->volume = n->volume;
     n->truncated = ++d->sequence;
 }
 
@@ -435,10 +435,10 @@ void node_sync(struct node *n, uint64_t sequence, uint64_t size)
 void node_lose_power(struct node *n, struct rand *r, const struct disk_sim_crash *how)
 {
     if (n->before != NULL && !disk_sim_chance(r, how->keep_extent)) {
-        n->now->disk->allocated_count -= n->now->allocated_count;
+        n->volume->allocated_count -= n->now->allocated_count;
         content_free(n->now);
         n->now = n->before;
-        n->now->disk->allocated_count += n->now->allocated_count;
+        n->volume->allocated_count += n->now->allocated_count;
     } else {
         content_free(n->before);
     }

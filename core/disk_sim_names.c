@@ -53,7 +53,7 @@ void disk_sim_collect(struct disk_sim *d)
             free(e->name);
         }
         if (n->now != NULL) {
-            d->allocated_count -= n->now->allocated_count;
+            n->volume->allocated_count -= n->now->allocated_count;
         }
         content_free(n->now);
         content_free(n->before);
@@ -246,6 +246,7 @@ void names_add(struct disk_sim *d, struct node *dir, const char *name, struct no
 {
     struct dir_entry *e = entry_find_or_add(dir, name);
     assert(e->current == NULL);
+    volume_place(d, dir, name, n);
     slot_set(d, &e->current, n);
     change_set_to(change_new(d, n), dir, name);
 }
@@ -315,6 +316,9 @@ int names_rename(struct disk_sim *d, const char *path, const char *new_path)
     struct node *n = names_find(from_dir, from_name);
     if (n == NULL || to_name[0] == '\0') {
         return -ENOENT;
+    }
+    if (from_dir->volume != to_dir->volume) {
+        return -EXDEV;
     }
     struct node *old = names_find(to_dir, to_name);
     e = check_replace(n, old);

@@ -11,9 +11,19 @@
 enum {
     BLOCK_SIZE = 4096,
     GHOSTS_MAX = 8,
+    VOLUMES_MAX = 8,
 };
 
 struct content;
+
+/* A file system. */
+struct volume {
+    uint64_t device_id;
+    uint64_t name_hash;       /* Of the directory: one that is made again is on it again. */
+    uint64_t capacity_size;   /* 0 = no limit. */
+    uint64_t allocated_count; /* Blocks. */
+    bool is_broken;           /* Everything fails. */
+};
 
 /* What one completed write left in one block, as long as it is not durable. */
 struct version {
@@ -40,6 +50,7 @@ struct block {
 /* The bytes of a file between two truncations. */
 struct content {
     struct disk_sim *disk;
+    struct volume *volume;
     struct block *blocks;
     size_t blocks_count;
     size_t blocks_capacity;
@@ -68,7 +79,8 @@ struct dir_entry {
 struct node {
     struct list link; /* disk_sim.nodes, in order of creation; or disk_sim.garbage. */
     enum node_kind kind;
-    uint32_t refs_count; /* Entries, pending name changes, descriptors, ops. */
+    struct volume *volume; /* From its first name on. */
+    uint32_t refs_count;   /* Entries, pending name changes, descriptors, ops. */
     bool is_locked;
     struct content *now;       /* NODE_FILE */
     struct content *before;    /* NODE_FILE: before a truncation that is not durable; or NULL. */
@@ -111,7 +123,8 @@ struct disk_sim {
     struct list name_changes; /* struct name_change */
     struct list in_flight;    /* struct disk_sim_op */
     uint32_t in_flight_count;
-    uint64_t allocated_count; /* Blocks. */
+    struct volume volumes[VOLUMES_MAX]; /* The first one has the root. */
+    size_t volumes_count;
     struct open_file *files;
     size_t files_count;
     uint8_t *spare; /* Free blocks, linked through their first bytes. */
@@ -148,8 +161,8 @@ void content_read(const struct content *c, uint64_t pos, uint8_t *dst, size_t si
 /* A sync of this content that started at sequence, when its size was size. */
 void content_sync(struct content *c, uint64_t sequence, uint64_t size);
 void content_abandon(struct content *c, uint64_t sequence);
-/* A flush of the device that started at sequence. */
-void disk_sim_flush_device(struct disk_sim *d, uint64_t sequence);
+/* A flush of the device of v that started at sequence. */
+void disk_sim_flush_device(struct disk_sim *d, const struct volume *v, uint64_t sequence);
 void content_lose_power(struct content *c, struct rand *r, const struct disk_sim_crash *how);
 void node_truncate(struct disk_sim *d, struct node *n);
 void node_sync(struct node *n, uint64_t sequence, uint64_t size);
@@ -177,6 +190,14 @@ int names_rename(struct disk_sim *d, const char *path, const char *new_path);
 void names_sync(struct disk_sim *d, struct node *dir, uint64_t sequence);
 void names_lose_power(struct disk_sim *d, struct rand *r, const struct disk_sim_crash *how);
 void names_free(struct disk_sim *d);
+
+/* Volumes: disk_sim_volumes.c. */
+void volumes_init(struct disk_sim *d);
+/* n gets its first name, in dir. */
+void volume_place(struct disk_sim *d, const struct node *dir, const char *name, struct node *n);
+struct volume *volume_of_path(struct disk_sim *d, const char *path);
+bool volume_has_room(const struct volume *v);
+uint64_t volume_used_size(const struct volume *v);
 
 static inline bool disk_sim_chance(struct rand *r, uint32_t percent)
 {

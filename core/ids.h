@@ -10,14 +10,15 @@
 #include <string.h>
 
 enum {
-    SHARDS_MAX = 128,          /* Cores one process may use. */
-    UUID_TEXT_SIZE = 23,       /* 22 characters of URL-safe base64 without padding, and NUL. */
+    SHARDS_MAX = 128,    /* Cores one process may use. */
+    UUID_TEXT_SIZE = 23, /* 22 characters of URL-safe base64 without padding, and NUL. */
+    UUID_SIZE = 16,
     TOPIC_NAME_SIZE_MAX = 249, /* Characters; Kafka's limit. */
 };
 
 /* 128 bits, most significant first on the wire. All zero = none. */
 struct uuid {
-    uint8_t bytes[16];
+    uint8_t bytes[UUID_SIZE];
 };
 
 /* Names one partition for ever: a re-created topic has another id. */

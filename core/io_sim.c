@@ -155,7 +155,7 @@ static int64_t come_to_result(struct io_sim *b, struct sim_op *so)
     if (so->disk_op == NULL) {
         return so->result;
     }
-    if (so->fails) {
+    if (so->fails || disk_sim_op_is_broken(so->disk_op)) {
         b->stats.failed++;
         disk_sim_fail(so->disk_op, &b->rand);
         return -EIO;
@@ -236,8 +236,7 @@ static enum err sim_list_dir(struct io_backend *backend,
 static enum err
 sim_fs_info(struct io_backend *backend, const char *path, struct io_fs_info *ret_info)
 {
-    (void)path; /* One disk, one file system. */
-    disk_sim_fs_info(sim_of(backend)->options.disk, ret_info);
+    disk_sim_fs_info(sim_of(backend)->options.disk, path, ret_info);
     return ERR_OK;
 }
 

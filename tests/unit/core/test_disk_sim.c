@@ -104,6 +104,52 @@ Test(disk_sim, what_a_flush_of_another_file_covers)
     }
 }
 
+/* Each directory of the root on a device of its own: no flush covers another's files, each fills up
+ * by itself, and one that breaks leaves the others alone. */
+Test(disk_sim, file_systems_are_apart)
+{
+    struct io_rig r;
+    rig_init(&r,
+             &(struct disk_sim_options){
+                 .is_direct_capable = true, .is_flush_shared = true, .are_roots_volumes = true},
+             1);
+    cr_assert(eq(int, rig_path_call(&r, IO_MKDIR, "/a", NULL), ERR_OK));
+    cr_assert(eq(int, rig_path_call(&r, IO_MKDIR, "/b", NULL), ERR_OK));
+    cr_assert(eq(int, rig_path_call(&r, IO_FSYNC_DIR, "/", NULL), ERR_OK));
+    int a = make_durable_file(&r, "/a/f", 1);
+    int b = make_durable_file(&r, "/b/f", 1);
+    cr_assert(eq(int, rig_path_call(&r, IO_FSYNC_DIR, "/a", NULL), ERR_OK));
+    cr_assert(eq(int, rig_path_call(&r, IO_FSYNC_DIR, "/b", NULL), ERR_OK));
+    int a_direct = rig_open(&r, "/a/f", RIG_CREATE_DIRECT);
+    int b_direct = rig_open(&r, "/b/f", RIG_CREATE_DIRECT);
+    cr_assert(eq(int, rig_write_block(&r, a_direct, 0, 'A'), ERR_OK));
+    cr_assert(eq(int, rig_write_block(&r, b_direct, 0, 'B'), ERR_OK));
+    cr_assert(eq(int, rig_fd_call(&r, IO_FDATASYNC, a), ERR_OK));
+    rig_crash(&r, &RIG_LOSE_ALL);
+    cr_assert(eq(int, rig_block(&r, "/a/f", 0), 'A'));
+    cr_assert(eq(int, rig_block(&r, "/b/f", 0), 'a'));
+
+    struct io_fs_info info_a;
+    struct io_fs_info info_b;
+    disk_sim_set_capacity_at(r.disk, "/b", 4096);
+    disk_sim_fs_info(r.disk, "/a", &info_a);
+    disk_sim_fs_info(r.disk, "/b/f", &info_b);
+    cr_assert(ne(u64, info_a.device_id, info_b.device_id));
+    cr_assert(eq(u64, info_b.available, 0));
+    b = rig_open(&r, "/b/f", RIG_CREATE_DIRECT);
+    a = rig_open(&r, "/a/f", RIG_CREATE_DIRECT);
+    cr_assert(eq(int, rig_write_block(&r, b, 1, 'B'), ERR_NO_SPACE));
+    cr_assert(eq(int, rig_write_block(&r, a, 1, 'A'), ERR_OK));
+
+    disk_sim_set_broken(r.disk, "/b", true);
+    cr_assert(eq(int, rig_write_block(&r, b, 0, 'B'), ERR_IO));
+    cr_assert(eq(int, rig_fd_call(&r, IO_FDATASYNC, b), ERR_IO));
+    cr_assert(eq(int, rig_fd_call(&r, IO_CLOSE, b), ERR_OK));
+    cr_assert(eq(int, rig_write_block(&r, a, 0, 'A'), ERR_OK));
+    disk_sim_set_broken(r.disk, "/b", false);
+    rig_done(&r);
+}
+
 /* A sync counts from its start: what completes while it runs is not covered. */
 Test(disk_sim, a_sync_covers_what_completed_before_it_started)
 {
@@ -320,7 +366,7 @@ Test(disk_sim, a_full_disk_refuses_new_blocks_only)
     cr_assert(eq(int, rig_fd_call(&r, IO_CLOSE, fd), ERR_OK));
     cr_assert(eq(int, rig_path_call(&r, IO_UNLINK, "/f", NULL), ERR_OK));
     struct io_fs_info info;
-    disk_sim_fs_info(r.disk, &info);
+    disk_sim_fs_info(r.disk, "/", &info);
     cr_assert(eq(u64, info.size, (uint64_t)2 * IO_ALIGN));
     rig_done(&r);
 }
