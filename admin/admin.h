@@ -30,7 +30,7 @@ struct admin_problem {
 };
 
 enum {
-    ADMIN_PROBLEMS_MAX = 8,
+    ADMIN_PROBLEMS_MAX = 64,
 };
 
 struct admin_options {

@@ -7,8 +7,9 @@
 
 enum {
     PROCESS_DESCRIPTORS = 32 + 128, /* Standard streams, signals, locks; what admin/ accepts. */
-    SHARD_DESCRIPTORS = 16,         /* Ring, store, directories while they are flushed. */
-    FILES_MIN = 16,
+    SHARD_DESCRIPTORS = 15,         /* Ring, directories while they are flushed. */
+    DIR_DESCRIPTORS = 1,            /* A store per shard. */
+    FILES_MIN = 16,                 /* Per data directory. */
     FILES_SHARE = 4,  /* At most this part of the limit is for idle files, over all shards ... */
     FILES_IN_USE = 2, /* ... and as many again are in use, by writes, reads and births. */
     CONNS_MIN = 16,
@@ -16,7 +17,8 @@ enum {
 
 static uint64_t shard_needs(const struct descriptors_asked *asked, uint64_t files_max)
 {
-    return SHARD_DESCRIPTORS + asked->listeners_count + FILES_IN_USE * files_max;
+    return SHARD_DESCRIPTORS + DIR_DESCRIPTORS * asked->dirs_count + asked->listeners_count +
+           FILES_IN_USE * files_max;
 }
 
 enum err descriptors_divide(const struct descriptors_asked *asked,
@@ -24,9 +26,11 @@ enum err descriptors_divide(const struct descriptors_asked *asked,
                             char why[DESCRIPTORS_WHY_SIZE])
 {
     assert_cmp(asked->shards_count, >, 0);
+    assert_cmp(asked->dirs_count, >, 0);
     const uint64_t shards_count = asked->shards_count;
+    const uint64_t files_min = FILES_MIN * asked->dirs_count;
     const uint64_t needed =
-        PROCESS_DESCRIPTORS + shards_count * (shard_needs(asked, FILES_MIN) + CONNS_MIN);
+        PROCESS_DESCRIPTORS + shards_count * (shard_needs(asked, files_min) + CONNS_MIN);
     if (asked->limit < needed) {
         (void)snprintf(
             why,
@@ -40,10 +44,10 @@ enum err descriptors_divide(const struct descriptors_asked *asked,
     }
     uint64_t files_max = asked->limit / (FILES_SHARE * shards_count);
     files_max = files_max < asked->files_max ? files_max : asked->files_max;
-    files_max = files_max > FILES_MIN ? files_max : FILES_MIN;
+    files_max = files_max > files_min ? files_max : files_min;
     uint64_t taken = PROCESS_DESCRIPTORS + shards_count * shard_needs(asked, files_max);
     if (taken + shards_count * CONNS_MIN > asked->limit) {
-        files_max = FILES_MIN;
+        files_max = files_min;
         taken = PROCESS_DESCRIPTORS + shards_count * shard_needs(asked, files_max);
     }
     const uint64_t conns_max = (asked->limit - taken) / shards_count;

@@ -18,8 +18,9 @@ struct descriptors_asked {
     uint64_t limit; /* RLIMIT_NOFILE, raised as far as it goes. */
     uint16_t shards_count;
     uint32_t listeners_count;
-    uint32_t conns_max; /* Per shard, as configured. */
-    uint32_t files_max; /* Per shard: open segment files that nobody uses. */
+    uint32_t dirs_count; /* Data directories; files_max is for all of them together. */
+    uint32_t conns_max;  /* Per shard, as configured. */
+    uint32_t files_max;  /* Per shard: open segment files that nobody uses. */
 };
 
 struct descriptors {

@@ -30,6 +30,7 @@
 #define OPTION_FETCH_MAX            "fetch.max.bytes"
 #define OPTION_LISTENERS            "listeners"
 #define OPTION_LOG_LEVEL            "coreflume.log.level"
+#define OPTION_LOST_DIRS            "coreflume.log.dirs.lost"
 #define OPTION_MEMORY               "coreflume.memory"
 #define OPTION_MEMORY_LOCK          "coreflume.memory.lock"
 #define OPTION_NODE_ID              "node.id"

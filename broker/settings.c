@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/data_paths.h"
 #include "broker/options.h"
 #include "cluster/topic_configs.h"
 #include "core/assert.h"
@@ -327,18 +328,84 @@ read_limits(struct broker_settings *settings, const struct config *config, uint1
     settings->fetch_size_max = (uint32_t)config_number(config, OPTION_FETCH_MAX);
 }
 
-static enum err read_data_dir(struct broker_settings *settings,
-                              const struct config *config,
-                              char why[SETTINGS_WHY_SIZE])
+/* ---- data directories ---- */
+
+/* The items of a list that is in text, split in place. False: more than fit. */
+static bool split(char *text, const char **items, uint32_t count_max, uint32_t *ret_count)
 {
-    if (config_list_count(config, OPTION_DATA_DIRS) != 1) {
+    uint32_t count = 0;
+    char *rest = text;
+    char *item;
+    while ((item = strsep(&rest, ",")) != NULL) {
+        item += strspn(item, " ");
+        for (size_t size = strlen(item); size > 0 && item[size - 1] == ' '; size--) {
+            item[size - 1] = '\0';
+        }
+        if (count == count_max) {
+            return false;
+        }
+        items[count++] = item;
+    }
+    *ret_count = count;
+    return true;
+}
+
+static enum err read_data_dirs(struct broker_settings *settings,
+                               const struct config *config,
+                               char why[SETTINGS_WHY_SIZE])
+{
+    settings->data_dirs_text = strdup(config_text(config, OPTION_DATA_DIRS));
+    if (settings->data_dirs_text == NULL) {
+        (void)snprintf(why, SETTINGS_WHY_SIZE, "out of memory");
+        return ERR_BUSY;
+    }
+    if (config_list_count(config, OPTION_DATA_DIRS) == 0 || !split(settings->data_dirs_text,
+                                                                   settings->data_dirs,
+                                                                   CLUSTER_DATA_DIRS_MAX,
+                                                                   &settings->data_dirs_count)) {
         (void)snprintf(why,
                        SETTINGS_WHY_SIZE,
-                       "%s: " OPTION_DATA_DIRS " takes exactly one directory so far",
-                       config_origin(config, OPTION_DATA_DIRS));
+                       "%s: " OPTION_DATA_DIRS " names 1 to %d directories",
+                       config_origin(config, OPTION_DATA_DIRS),
+                       CLUSTER_DATA_DIRS_MAX);
         return ERR_CONFIG_INVALID;
     }
-    settings->data_dir = config_text(config, OPTION_DATA_DIRS);
+    char what[DATA_PATHS_WHY_SIZE];
+    enum err e = data_paths_check(settings->data_dirs, settings->data_dirs_count, what);
+    if (e != ERR_OK) {
+        (void)snprintf(
+            why, SETTINGS_WHY_SIZE, "%s: %.400s", config_origin(config, OPTION_DATA_DIRS), what);
+    }
+    return e == ERR_INVALID ? ERR_CONFIG_INVALID : e;
+}
+
+static enum err read_lost_dirs(struct broker_settings *settings,
+                               const struct config *config,
+                               char why[SETTINGS_WHY_SIZE])
+{
+    const size_t count = config_list_count(config, OPTION_LOST_DIRS);
+    settings->lost_dirs = calloc(count + 1, sizeof(*settings->lost_dirs));
+    if (settings->lost_dirs == NULL) {
+        (void)snprintf(why, SETTINGS_WHY_SIZE, "out of memory");
+        return ERR_BUSY;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct cluster_lost_dir *lost = &settings->lost_dirs[i];
+        char text[UUID_TEXT_SIZE + 1];
+        (void)config_list_item(config, OPTION_LOST_DIRS, i, text, sizeof(text));
+        if (!uuid_parse(text, &lost->id)) {
+            (void)snprintf(why,
+                           SETTINGS_WHY_SIZE,
+                           "%s: " OPTION_LOST_DIRS ": '%s' is no directory_id as format.json and "
+                           "the refusal of a start have it",
+                           config_origin(config, OPTION_LOST_DIRS),
+                           text);
+            return ERR_CONFIG_INVALID;
+        }
+        uuid_format(&lost->id, lost->text);
+    }
+    settings->cluster.lost_dirs = settings->lost_dirs;
+    settings->cluster.lost_dirs_count = (uint32_t)count;
     return ERR_OK;
 }
 
@@ -350,7 +417,10 @@ enum err settings_from_config(struct broker_settings *settings,
     assert_cmp(shards_count, >, 0);
     settings_init(settings);
     read_limits(settings, config, shards_count);
-    enum err e = read_data_dir(settings, config, why);
+    enum err e = read_data_dirs(settings, config, why);
+    if (e == ERR_OK) {
+        e = read_lost_dirs(settings, config, why);
+    }
     if (e == ERR_OK) {
         e = read_listeners(settings, config, why);
     }
@@ -382,4 +452,8 @@ void settings_done(struct broker_settings *settings)
     free((void *)entries);
     settings->cluster.topic_defaults = NULL;
     settings->cluster.topic_defaults_count = 0;
+    free(settings->data_dirs_text);
+    settings->data_dirs_text = NULL;
+    free(settings->lost_dirs);
+    settings->lost_dirs = NULL;
 }

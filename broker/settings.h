@@ -31,7 +31,8 @@ struct listener_settings {
 struct broker_settings {
     /* cluster_id and data_dirs are filled by the broker at start. */
     struct cluster_settings cluster;
-    const char *data_dir;
+    const char *data_dirs[CLUSTER_DATA_DIRS_MAX];
+    uint32_t data_dirs_count;
     uint64_t space_reserve_size; /* Of each data directory; 0 = by the size of its disk. */
     uint64_t recycle_size_max;   /* Likewise; 0 = none. */
 
@@ -40,13 +41,16 @@ struct broker_settings {
     bool has_admin;
     struct net_address admin;
 
-    struct conn_limits kafka_limits; /* conns_max is per shard. */
+    struct conn_limits kafka_limits;    /* conns_max is per shard. */
+    char *data_dirs_text;               /* What data_dirs points at; NULL: not ours. */
+    struct cluster_lost_dir *lost_dirs; /* What cluster.lost_dirs points at. */
+
     bool is_auto_create;
     bool is_delete_enabled;
     uint32_t fetch_size_max;
 };
 
-/* All defaults; no listener, no data_dir. */
+/* All defaults; no listener, no data directory. */
 void settings_init(struct broker_settings *settings);
 
 /* From a checked configuration, which must outlive the result. ERR_CONFIG_INVALID: why is one line

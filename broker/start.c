@@ -466,6 +466,7 @@ static enum err divide_files(struct start *st, char why[WHY_SIZE])
             .limit = limit.rlim_cur,
             .shards_count = st->cores.count,
             .listeners_count = st->settings.listeners_count,
+            .dirs_count = st->settings.data_dirs_count,
             .conns_max = conns->conns_max,
             .files_max = files->files_max,
         },

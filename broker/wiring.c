@@ -72,9 +72,9 @@ struct broker {
     struct broker_settings settings; /* With what was found at start. */
     struct shard *s;                 /* Shard 0. */
 
-    bool has_data_dir;
-    struct data_dir data_dir;
-    struct cluster_data_dir cluster_dirs[1]; /* What settings.cluster points at. */
+    struct data_dir data_dirs[CLUSTER_DATA_DIRS_MAX];            /* The one with group 0 first. */
+    uint32_t data_dirs_count;                                    /* Locked. */
+    struct cluster_data_dir cluster_dirs[CLUSTER_DATA_DIRS_MAX]; /* For settings.cluster. */
     struct cluster_set *clusters;
     struct dispatch_settings dispatch_settings;
     struct net_address advertised[LISTENERS_MAX];
@@ -282,10 +282,8 @@ static void end_close(struct broker *b)
 {
     admin_free(b->admin);
     b->admin = NULL;
-    if (b->has_data_dir) {
-        data_dir_close(b->s, &b->data_dir);
-        b->has_data_dir = false;
-    }
+    data_dirs_close(b->s, b->data_dirs, b->data_dirs_count);
+    b->data_dirs_count = 0;
     move(b, BROKER_OVER);
     shard_post(b->s, &b->report);
 }
@@ -339,26 +337,40 @@ static uint64_t recycle_of(const struct broker *b, const struct data_dir *d)
     return asked_size < size_max ? asked_size : size_max;
 }
 
-static enum err open_data_dir(struct broker *b)
+static void tell_cluster(struct broker *b)
+{
+    struct cluster_settings *cluster = &b->settings.cluster;
+    for (uint32_t i = 0; i < b->data_dirs_count; i++) {
+        const struct data_dir *d = &b->data_dirs[i];
+        b->cluster_dirs[i] = (struct cluster_data_dir){
+            .path = d->path,
+            .id = d->directory_id,
+            .device_id = d->fs.device_id,
+            .is_flush_shared = d->fs.is_flush_shared,
+            .space_reserve_size = reserve_of(b, d),
+            .recycle_size_max = recycle_of(b, d),
+        };
+    }
+    cluster->data_dirs = b->cluster_dirs;
+    cluster->data_dirs_count = b->data_dirs_count;
+    cluster->cluster_id = b->data_dirs[0].cluster_id;
+}
+
+static enum err open_data_dirs(struct broker *b)
 {
     static_assert((int)DATA_WHY_SIZE <= (int)BROKER_WHY_SIZE, "the line fits");
-    enum err e = data_dir_open(
-        b->s, b->settings.data_dir, b->settings.cluster.node_id, b->why, &b->data_dir);
-    if (e != ERR_OK) {
-        return e;
-    }
-    b->has_data_dir = true;
-    struct cluster_settings *cluster = &b->settings.cluster;
-    b->cluster_dirs[0] = (struct cluster_data_dir){
-        .path = b->data_dir.path,
-        .is_flush_shared = b->data_dir.fs.is_flush_shared,
-        .space_reserve_size = reserve_of(b, &b->data_dir),
-        .recycle_size_max = recycle_of(b, &b->data_dir),
+    const struct data_dirs_open how = {
+        .paths = b->settings.data_dirs,
+        .count = b->settings.data_dirs_count,
+        .node_id = b->settings.cluster.node_id,
     };
-    cluster->data_dirs = b->cluster_dirs;
-    cluster->data_dirs_count = 1;
-    cluster->cluster_id = b->data_dir.cluster_id;
-    return ERR_OK;
+    assert_cmp(how.count, <=, CLUSTER_DATA_DIRS_MAX);
+    enum err e = data_dirs_open(b->s, &how, b->why, b->data_dirs);
+    if (e == ERR_OK) {
+        b->data_dirs_count = how.count;
+        tell_cluster(b);
+    }
+    return e;
 }
 
 /* ---- admin ---- */
@@ -440,7 +452,7 @@ void broker_start(struct broker *b, void *context, broker_started_fn *on_started
     b->s = shard_group_get(b->options.group, 0);
     b->context = context;
     b->on_started = on_started;
-    enum err e = open_data_dir(b);
+    enum err e = open_data_dirs(b);
     if (e == ERR_OK) {
         e = open_admin(b);
     }

@@ -33,6 +33,8 @@ struct broadcast_order {
     uint64_t term;
     struct uuid topic_id;
     int32_t partitions_count;
+    uint32_t dir_index;
+    enum err error; /* Why the directory failed. */
     void *context;
     broadcast_done_fn *on_done;
 };

@@ -198,19 +198,3 @@ struct topic_config_set cluster_topic_configs(const struct cluster *c, const str
 {
     return metadata_topic_configs(c->metadata, t);
 }
-
-uint32_t cluster_problems(struct cluster *c, struct cluster_problem ret[CLUSTER_PROBLEMS_MAX])
-{
-    struct space *sp = &c->dirs[0].space;
-    space_sample(sp);
-    if (!space_is_short(sp)) {
-        return 0;
-    }
-    ret[0] = (struct cluster_problem){
-        .code = "disk_full",
-        .subject = sp->dir,
-        .action = "free some space: delete topics or records, or shorten retention; records are "
-                  "taken again by themselves then",
-    };
-    return 1;
-}

@@ -266,14 +266,14 @@ struct topic_config_set cluster_topic_configs(const struct cluster *c, const str
 
 /* What an operator has to do something about. Asks the file system. */
 struct cluster_problem {
-    const char *code;    /* "disk_full" */
+    const char *code;    /* "disk_full", "data_dir_failed", "data_dir_lost" */
     const char *subject; /* Which one; valid as long as the settings. */
     const char *action;
 };
 enum {
-    CLUSTER_PROBLEMS_MAX = 8,
+    CLUSTER_PROBLEMS_MAX = 64,
 };
-/* Between on_started and cluster_stop. Returns how many there are. */
+/* Of shard 0, between on_started and cluster_stop. Returns how many there are. */
 uint32_t cluster_problems(struct cluster *c, struct cluster_problem ret[CLUSTER_PROBLEMS_MAX]);
 
 /* All invariants of a shard's cluster; for tests and the simulator. At any time, on its shard. */

@@ -1,6 +1,7 @@
 /* The inside of one shard's cluster, for the files it is split into:
  *   cluster.c            the door: operations to their shard and home
  *   cluster_start.c      start and stop, a task on shard 0
+ *   cluster_dirs.c       the data directories: which is whose, which failed or is missing
  *   shard_state.c        what each shard does for it: stores, applying commands, removing logs
  *   broadcast.c          from shard 0 to all shards and home
  *   controller_driver.c  group 0's log and the requests, on shard 0
@@ -42,6 +43,7 @@ struct cluster {
     struct shard_dir *dirs; /* As settings->data_dirs; from the start until all are closed. */
     uint32_t dirs_count;
     struct shard_dir_owner dir_owner;
+    uint64_t dirs_announced; /* Shard 0: bit per directory that failed, and all were told. */
 
     struct metadata *metadata;
     struct partition_env partition_env;
@@ -71,6 +73,22 @@ struct cluster_set {
     uint16_t shards_count;
     struct cluster *clusters[SHARDS_MAX]; /* Constant; each is touched by its own shard. */
 };
+
+/* ---- cluster_dirs.c ---- */
+
+struct controller;
+
+/* NULL if the directory is not here, or has failed. */
+struct shard_dir *cluster_dirs_find(const struct cluster *c, const struct uuid *id);
+/* Whether a log of that topic and partition belongs to dir. */
+bool cluster_dirs_is_home(const struct shard_dir *dir, const struct topic *t, int32_t partition);
+/* True if a directory that has partitions is neither there nor said to be lost; why then says what
+ * to do. */
+bool cluster_dirs_missing(const struct cluster *c,
+                          const struct controller *engine,
+                          char why[CLUSTER_WHY_SIZE]);
+/* The flusher of dir failed, which this shard just learned from it. */
+void cluster_dirs_on_failed(void *context, struct shard_dir *dir, enum err e);
 
 /* ---- shard_state.c: run as the far hop of a broadcast ---- */
 

@@ -95,15 +95,22 @@ static void begin(struct cluster_life *life, const struct broadcast_order *order
 
 struct orphan_search {
     const struct controller *engine;
+    const struct shard_dir *dir;
     uint32_t count;
     char first[UUID_TEXT_SIZE + 16];
 };
 
-static bool is_known(const struct controller *engine, const struct uuid *id)
+/* A log of a topic that is there is known in its own directory only: elsewhere it is a copy that
+ * somebody made. */
+static bool is_known(const struct orphan_search *search, const struct uuid *id, int32_t partition)
 {
-    if (uuid_equal(id, &CONTROLLER_TOPIC_ID) ||
-        metadata_topic_by_id(controller_metadata(engine), id) != NULL) {
-        return true;
+    const struct controller *engine = search->engine;
+    const struct topic *t = metadata_topic_by_id(controller_metadata(engine), id);
+    if (t != NULL) {
+        return cluster_dirs_is_home(search->dir, t, partition);
+    }
+    if (uuid_equal(id, &CONTROLLER_TOPIC_ID)) {
+        return search->dir->index == 0;
     }
     for (uint32_t i = 0; i < controller_deleted_count(engine); i++) {
         if (uuid_equal(&controller_deleted_at(engine, i)->id, id)) {
@@ -128,7 +135,7 @@ static void look_at_directory(void *context, const char *name)
     if (!uuid_parse(text, &id) || digits[strspn(digits, "0123456789")] != '\0') {
         return;
     }
-    if (!is_known(search->engine, &id)) {
+    if (!is_known(search, &id, (int32_t)strtol(digits, NULL, 10))) {
         if (search->count == 0) {
             (void)snprintf(search->first, sizeof(search->first), "%s", name);
         }
@@ -137,21 +144,25 @@ static void look_at_directory(void *context, const char *name)
 }
 
 /* They are left alone: an old copy of the controller's log must not cost data. */
-static void report_orphans(struct cluster_life *life)
+static void report_orphans(struct cluster_life *life, const struct shard_dir *dir)
 {
-    struct orphan_search search = {.engine = controller_driver_engine(life->c->controller)};
+    struct orphan_search search = {
+        .engine = controller_driver_engine(life->c->controller),
+        .dir = dir,
+    };
     char path[4096];
-    (void)snprintf(path, sizeof(path), "%s/logs", life->c->dirs[0].settings->path);
+    (void)snprintf(path, sizeof(path), "%s/logs", dir->settings->path);
     enum err e = io_list_dir(&life->s->io, path, &search, look_at_directory);
     if (e == ERR_OK && search.count > 0) {
-        log_warn(life->s->log,
-                 "orphan_logs",
-                 "dir=%s count=%" PRIu32
-                 " first=%s action=\"no topic has these ids; remove them by hand if they are not "
-                 "wanted\"",
-                 path,
-                 search.count,
-                 search.first);
+        log_warn(
+            life->s->log,
+            "orphan_logs",
+            "dir=%s count=%" PRIu32
+            " first=%s action=\"no topic has these ids here; remove them by hand if they are not "
+            "wanted\"",
+            path,
+            search.count,
+            search.first);
     }
 }
 
@@ -193,7 +204,9 @@ static void on_controller_ready(void *context, enum err e, const char *why)
         start_failed(life, e);
         return;
     }
-    report_orphans(life);
+    for (uint32_t i = 0; i < life->c->dirs_count; i++) {
+        report_orphans(life, &life->c->dirs[i]);
+    }
     struct wbuf stream;
     wbuf_init(&stream, SIZE_MAX);
     controller_snapshot(controller_driver_engine(life->c->controller), &stream);
@@ -214,12 +227,14 @@ static void on_controller_ready(void *context, enum err e, const char *why)
 static void on_stores_opened(void *context, enum err error, uint32_t failed_count)
 {
     struct cluster_life *life = context;
+    const struct cluster_settings *settings = life->set->settings;
     if (failed_count > 0) {
         (void)snprintf(
             life->why,
             sizeof(life->why),
-            "cannot open the shard stores in %s (%s): %s",
-            life->set->settings->data_dirs[0].path,
+            "cannot open the shard stores in %s%s (%s): %s",
+            settings->data_dirs[0].path,
+            settings->data_dirs_count > 1 ? " or another data directory" : "",
             err_name(error),
             error == ERR_CORRUPT
                 ? "one is damaged (the log says where); restore the data directory from a "
@@ -228,7 +243,9 @@ static void on_stores_opened(void *context, enum err error, uint32_t failed_coun
         start_failed(life, error);
         return;
     }
-    store_drop_stale(life->s, life->set->settings->data_dirs[0].path);
+    for (uint32_t i = 0; i < settings->data_dirs_count; i++) {
+        store_drop_stale(life->s, settings->data_dirs[i].path);
+    }
     move(life, LIFE_WAIT_CONTROLLER);
     life->c->controller = controller_driver_start(life->c, life, on_controller_ready);
 }
@@ -260,12 +277,12 @@ static enum err check_defaults(const struct cluster_settings *settings, char *wh
 
 static enum err check_settings(const struct cluster_settings *settings, char *why, size_t size)
 {
-    if (settings->data_dirs_count != 1) {
+    if (settings->data_dirs_count == 0 || settings->data_dirs_count > CLUSTER_DATA_DIRS_MAX) {
         (void)snprintf(why,
                        size,
-                       "%" PRIu32 " data directories given: this version takes exactly one "
-                       "--data-dir",
-                       settings->data_dirs_count);
+                       "%" PRIu32 " data directories given: name 1 to %d with --data-dir",
+                       settings->data_dirs_count,
+                       CLUSTER_DATA_DIRS_MAX);
         return ERR_UNSUPPORTED;
     }
     return check_defaults(settings, why, size);

@@ -57,6 +57,40 @@ struct config_pair command_next_config(struct rbuf *configs)
     return pair;
 }
 
+/* ---- directories ---- */
+
+static void put_directories(struct wbuf *w, struct slice directories)
+{
+    assert_cmp(directories.size % UUID_SIZE, ==, 0);
+    wbuf_uvarint(w, (uint32_t)(directories.size / UUID_SIZE));
+    wbuf_bytes(w, directories.data, directories.size);
+}
+
+static struct slice take_directories(struct rbuf *r)
+{
+    uint32_t count = rbuf_uvarint(r);
+    if (count == 0 || count > COMMAND_DIRECTORIES_MAX) {
+        rbuf_fail(r, ERR_CORRUPT);
+        count = 0;
+    }
+    return rbuf_bytes(r, (size_t)count * UUID_SIZE);
+}
+
+static struct slice take_directory_of(struct rbuf *r, const struct command_topic_created *topic)
+{
+    const size_t count = topic->directories.size / UUID_SIZE;
+    if (r->failure != ERR_OK || count <= 1) {
+        return (struct slice){0};
+    }
+    struct slice directory_of = rbuf_bytes(r, (size_t)topic->partitions_count);
+    for (size_t i = 0; i < directory_of.size; i++) {
+        if (directory_of.data[i] >= count) {
+            rbuf_fail(r, ERR_CORRUPT);
+        }
+    }
+    return directory_of;
+}
+
 /* ---- topic created ---- */
 
 static void encode_topic_created(const struct command_topic_created *topic, struct wbuf *w)
@@ -66,6 +100,8 @@ static void encode_topic_created(const struct command_topic_created *topic, stru
     wbuf_i32(w, topic->partitions_count);
     wbuf_i16(w, topic->replication_factor);
     wbuf_bool(w, topic->is_internal);
+    put_directories(w, topic->directories);
+    wbuf_bytes(w, topic->directory_of.data, topic->directory_of.size);
     wbuf_uvarint(w, topic->configs_count);
     wbuf_bytes(w, topic->configs.data, topic->configs.size);
 }
@@ -77,6 +113,8 @@ static void decode_topic_created(struct rbuf *r, struct command_topic_created *t
     topic->partitions_count = take_partitions_count(r);
     topic->replication_factor = rbuf_i16(r);
     topic->is_internal = rbuf_bool(r);
+    topic->directories = take_directories(r);
+    topic->directory_of = take_directory_of(r, topic);
     topic->configs_count = rbuf_uvarint(r);
     if (topic->configs_count > CONFIGS_MAX) {
         rbuf_fail(r, ERR_TOO_LARGE);
@@ -109,6 +147,7 @@ void command_encode(const struct command *command, struct wbuf *w)
         wbuf_i32(w, command->node.node_id);
         wbuf_uuid(w, &command->node.incarnation);
         put_text(w, command->node.rack);
+        put_directories(w, command->node.directories);
         return;
     case COMMAND_TOPIC_CREATED:
         encode_topic_created(&command->topic_created, w);
@@ -140,6 +179,7 @@ static void decode_fields(struct rbuf *r, struct command *command)
         command->node.node_id = rbuf_i32(r);
         command->node.incarnation = rbuf_uuid(r);
         command->node.rack = take_text(r, RACK_SIZE_MAX);
+        command->node.directories = take_directories(r);
         return;
     case COMMAND_TOPIC_CREATED:
         decode_topic_created(r, &command->topic_created);

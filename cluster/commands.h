@@ -25,7 +25,8 @@
 enum {
     COMMAND_SIZE_MAX = 2 << 20,
     COMMAND_VERSION = 1,
-    FEATURE_LEVEL = 1, /* What this program writes and understands. */
+    COMMAND_DIRECTORIES_MAX = 255, /* Of a topic, or of a node. */
+    FEATURE_LEVEL = 1,             /* What this program writes and understands. */
 };
 
 enum command_kind {
@@ -47,8 +48,9 @@ struct command {
         } feature_level;
         struct {
             int32_t node_id;
-            struct uuid incarnation; /* Fresh at each start. */
-            struct slice rack;       /* Empty = none. */
+            struct uuid incarnation;  /* Fresh at each start. */
+            struct slice rack;        /* Empty = none. */
+            struct slice directories; /* Ids of its data directories, one after the other. */
         } node;
         struct command_topic_created {
             struct uuid id;
@@ -58,6 +60,10 @@ struct command {
             bool is_internal;
             uint32_t configs_count;
             struct slice configs; /* As command_encode_configs writes them. */
+            /* Data directories that have partitions of it: ids, one after the other; and for each
+             * partition which of them, one byte each, if there is more than one. */
+            struct slice directories;
+            struct slice directory_of;
         } topic_created;
         struct {
             struct uuid id;

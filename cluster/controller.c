@@ -13,6 +13,8 @@ struct node {
     int32_t id;
     struct uuid incarnation;
     char *rack; /* "" = none. */
+    struct uuid *directories;
+    uint32_t directories_count;
 };
 
 struct controller {
@@ -23,6 +25,8 @@ struct controller {
     int64_t producer_id_next;
     struct node *nodes;
     uint32_t nodes_count;
+    struct controller_directory *directories; /* In the order they were heard of. */
+    uint32_t directories_count;
     struct controller_deleted *deleted;
     uint32_t deleted_count;
     uint32_t deleted_capacity;
@@ -43,8 +47,10 @@ void controller_free(struct controller *ct)
     }
     for (uint32_t i = 0; i < ct->nodes_count; i++) {
         free(ct->nodes[i].rack);
+        free(ct->nodes[i].directories);
     }
     free(ct->nodes);
+    free(ct->directories);
     free(ct->deleted);
     metadata_free(ct->image);
     free(ct);
@@ -131,6 +137,74 @@ static struct node *find_node(const struct controller *ct, int32_t id)
     return NULL;
 }
 
+/* ---- directories ---- */
+
+/* directories_count if there is none. */
+static uint32_t find_directory(const struct controller *ct, const struct uuid *id)
+{
+    uint32_t i = 0;
+    while (i < ct->directories_count && !uuid_equal(&ct->directories[i].id, id)) {
+        i++;
+    }
+    return i;
+}
+
+/* The entry of a directory, made if there is none. */
+static struct controller_directory *add_directory(struct controller *ct, const struct uuid *id)
+{
+    const uint32_t i = find_directory(ct, id);
+    if (i == ct->directories_count) {
+        ct->directories = memory_realloc_array(
+            ct->directories, ct->directories_count + 1, sizeof(*ct->directories));
+        ct->directories[ct->directories_count++] = (struct controller_directory){.id = *id};
+    }
+    return &ct->directories[i];
+}
+
+/* Those that nobody has any more, and nothing is in. */
+static void forget_directories(struct controller *ct)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < ct->directories_count; i++) {
+        const struct controller_directory d = ct->directories[i];
+        if (d.is_registered || d.partitions_count > 0) {
+            ct->directories[kept++] = d;
+        }
+    }
+    ct->directories_count = kept;
+}
+
+static void count_partitions(struct controller *ct, const struct topic *t, bool is_added)
+{
+    for (uint32_t i = 0; i < t->directories_count; i++) {
+        struct controller_directory *d = add_directory(ct, &t->directories[i]);
+        for (int32_t p = 0; p < t->partitions_count; p++) {
+            if (topic_directory(t, p) == &t->directories[i]) {
+                d->partitions_count += is_added ? 1 : UINT64_MAX;
+            }
+        }
+    }
+    forget_directories(ct);
+}
+
+/* Before there is more than one node, all directories are the node's. */
+static void register_directories(struct controller *ct, struct node *node, struct slice directories)
+{
+    free(node->directories);
+    node->directories_count = (uint32_t)(directories.size / UUID_SIZE);
+    node->directories = memory_alloc(directories.size);
+    memcpy(node->directories, directories.data, directories.size);
+    for (uint32_t i = 0; i < ct->directories_count; i++) {
+        ct->directories[i].is_registered = false;
+    }
+    for (uint32_t n = 0; n < ct->nodes_count; n++) {
+        for (uint32_t i = 0; i < ct->nodes[n].directories_count; i++) {
+            add_directory(ct, &ct->nodes[n].directories[i])->is_registered = true;
+        }
+    }
+    forget_directories(ct);
+}
+
 static enum err apply_node(struct controller *ct, const struct command *command)
 {
     struct node *node = find_node(ct, command->node.node_id);
@@ -145,6 +219,7 @@ static enum err apply_node(struct controller *ct, const struct command *command)
     node->incarnation = command->node.incarnation;
     free(node->rack);
     node->rack = memory_copy_text(command->node.rack);
+    register_directories(ct, node, command->node.directories);
     return ERR_OK;
 }
 
@@ -168,6 +243,7 @@ static enum err apply_topic_created(struct controller *ct,
         return ERR_CORRUPT;
     }
     ct->partitions_count += (uint64_t)t->partitions_count;
+    count_partitions(ct, t, true);
     return ERR_OK;
 }
 
@@ -181,6 +257,7 @@ static enum err apply_topic_deleted(struct controller *ct, const struct command 
     const struct topic *t = metadata_topic_by_id(ct->image, id);
     if (t != NULL) {
         ct->partitions_count -= (uint64_t)t->partitions_count;
+        count_partitions(ct, t, false);
         (void)metadata_remove_topic(ct->image, id);
     }
     if (ct->deleted_count == ct->deleted_capacity) {
@@ -434,6 +511,65 @@ static enum err encode_configs(const struct controller *ct,
     return e;
 }
 
+/* ---- where partitions go ---- */
+
+/* What stands in the command. */
+struct topic_places {
+    struct uuid directories[COMMAND_DIRECTORIES_MAX];
+    uint32_t directories_count;
+    uint8_t *directory_of;
+};
+
+/* The directories that were picked, without those that were not. */
+static void drop_unused(struct topic_places *places, const uint32_t *taken, int32_t partitions)
+{
+    uint8_t numbers[COMMAND_DIRECTORIES_MAX];
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < places->directories_count; i++) {
+        numbers[i] = (uint8_t)kept;
+        if (taken[i] > 0) {
+            places->directories[kept++] = places->directories[i];
+        }
+    }
+    places->directories_count = kept;
+    for (int32_t p = 0; p < partitions; p++) {
+        places->directory_of[p] = numbers[places->directory_of[p]];
+    }
+}
+
+static struct topic_places *
+pick_places(const struct controller *ct, const struct controller_topic *topic, int32_t partitions)
+{
+    assert_cmp(topic->directories_count, >, 0);
+    assert_cmp(topic->directories_count, <=, COMMAND_DIRECTORIES_MAX);
+    struct topic_places *places = memory_alloc(sizeof(*places));
+    struct placement_directory *choices =
+        memory_alloc_array(topic->directories_count, sizeof(*choices));
+    uint32_t taken[COMMAND_DIRECTORIES_MAX] = {0};
+    places->directories_count = topic->directories_count;
+    places->directory_of = memory_alloc((size_t)partitions);
+    for (uint32_t i = 0; i < topic->directories_count; i++) {
+        choices[i] = topic->directories[i];
+        choices[i].partitions_count = controller_directory_partitions(ct, &choices[i].id);
+        places->directories[i] = choices[i].id;
+    }
+    for (int32_t p = 0; p < partitions; p++) {
+        const uint32_t i = placement_pick_directory(choices, topic->directories_count);
+        choices[i].partitions_count++;
+        taken[i]++;
+        places->directory_of[p] = (uint8_t)i;
+    }
+    free(choices);
+    drop_unused(places, taken, partitions);
+    return places;
+}
+
+static void places_free(struct topic_places *places)
+{
+    free(places->directory_of);
+    free(places);
+}
+
 /* ---- proposals ---- */
 
 enum err controller_propose_topic(const struct controller *ct,
@@ -471,6 +607,8 @@ enum err controller_propose_topic(const struct controller *ct,
     if (e != ERR_OK) {
         goto out_done_configs;
     }
+    struct topic_places *places = pick_places(ct, topic, partitions_count);
+    const bool has_several = places->directories_count > 1;
     const struct command command = {
         .kind = COMMAND_TOPIC_CREATED,
         .topic_created =
@@ -481,9 +619,14 @@ enum err controller_propose_topic(const struct controller *ct,
                 .replication_factor = replication_factor,
                 .configs_count = configs_count,
                 .configs = wbuf_slice(&configs),
+                .directories =
+                    slice_of(places->directories, (size_t)places->directories_count * UUID_SIZE),
+                .directory_of =
+                    slice_of(places->directory_of, has_several ? (size_t)partitions_count : 0),
             },
     };
     command_encode(&command, w);
+    places_free(places);
     e = wbuf_failure(w);
     if (e == ERR_OK) {
         topic->partitions_count = partitions_count;
@@ -537,6 +680,7 @@ void controller_propose_producer_ids(const struct controller *ct, int32_t node_i
 void controller_propose_node(int32_t node_id,
                              const struct uuid *incarnation,
                              const char *rack,
+                             struct slice directories,
                              struct wbuf *w)
 {
     const struct command command = {
@@ -546,6 +690,7 @@ void controller_propose_node(int32_t node_id,
                 .node_id = node_id,
                 .incarnation = *incarnation,
                 .rack = slice_of_string(rack == NULL ? "" : rack),
+                .directories = directories,
             },
     };
     command_encode(&command, w);
@@ -584,6 +729,24 @@ uint64_t controller_partitions_count(const struct controller *ct)
 int64_t controller_producer_id_next(const struct controller *ct)
 {
     return ct->producer_id_next;
+}
+
+uint32_t controller_directories_count(const struct controller *ct)
+{
+    return ct->directories_count;
+}
+
+const struct controller_directory *controller_directory_at(const struct controller *ct,
+                                                           uint32_t index)
+{
+    assert_cmp(index, <, ct->directories_count);
+    return &ct->directories[index];
+}
+
+uint64_t controller_directory_partitions(const struct controller *ct, const struct uuid *id)
+{
+    const uint32_t i = find_directory(ct, id);
+    return i == ct->directories_count ? 0 : ct->directories[i].partitions_count;
 }
 
 uint32_t controller_deleted_count(const struct controller *ct)
@@ -628,6 +791,9 @@ static void snapshot_topic(struct wbuf *stream, struct wbuf *scratch, const stru
                 .is_internal = t->is_internal,
                 .configs_count = t->configs_count,
                 .configs = wbuf_slice(&configs),
+                .directories = slice_of(t->directories, (size_t)t->directories_count * UUID_SIZE),
+                .directory_of = slice_of(t->directory_of,
+                                         t->directory_of == NULL ? 0 : (size_t)t->partitions_count),
             },
     };
     snapshot_add(stream, scratch, &command);
@@ -639,7 +805,12 @@ static void snapshot_nodes(const struct controller *ct, struct wbuf *stream, str
     for (uint32_t i = 0; i < ct->nodes_count; i++) {
         scratch->size = 0;
         const struct node *node = &ct->nodes[i];
-        controller_propose_node(node->id, &node->incarnation, node->rack, scratch);
+        controller_propose_node(
+            node->id,
+            &node->incarnation,
+            node->rack,
+            slice_of(node->directories, (size_t)node->directories_count * UUID_SIZE),
+            scratch);
         command_stream_add(stream, wbuf_slice(scratch));
     }
 }
@@ -690,12 +861,17 @@ void controller_check(const struct controller *ct)
 {
     metadata_check(ct->image);
     uint64_t partitions_count = 0;
+    uint64_t placed_count = 0;
     for (uint32_t i = 0; i < metadata_topics_count(ct->image); i++) {
         const struct topic *t = metadata_topic_at(ct->image, i);
         partitions_count += (uint64_t)t->partitions_count;
         assert_cmp(find_deleted(ct, &t->id), ==, ct->deleted_count);
     }
     assert_cmp(partitions_count, ==, ct->partitions_count);
+    for (uint32_t i = 0; i < ct->directories_count; i++) {
+        placed_count += ct->directories[i].partitions_count;
+    }
+    assert_cmp(placed_count, ==, ct->partitions_count);
     assert_cmp(ct->producer_id_next, >=, 0);
     assert_cmp(ct->feature_level, <=, FEATURE_LEVEL);
 }

@@ -9,7 +9,8 @@
  *  2. The state is a function of the log's commands alone: no clock, no randomness; ids come in.
  *  3. A deleted topic is remembered until its owners have removed its logs (TOPIC_PURGED): a crash
  *     in between must not leave them on disk for ever.
- *  4. A producer id is handed out once: blocks are taken by a command before their first use, and
+ *  4. The data directory of each partition is picked here, once, and stands in the command.
+ *  5. A producer id is handed out once: blocks are taken by a command before their first use, and
  *     what a stop leaves of a block is never used.
  *
  * Shard: shard 0.
@@ -20,6 +21,7 @@
 
 #include "cluster/commands.h"
 #include "cluster/metadata.h"
+#include "cluster/placement.h"
 #include "cluster/settings.h"
 #include "core/err.h"
 #include "core/ids.h"
@@ -54,6 +56,10 @@ struct controller_topic {
     int16_t replication_factor; /* Likewise. */
     const struct config_pair *configs;
     uint32_t configs_count;
+    /* Where its partitions may go, with what is free there; at least one, at most
+     * COMMAND_DIRECTORIES_MAX. The counts are the engine's business. */
+    const struct placement_directory *directories;
+    uint32_t directories_count;
 };
 
 /* ERR_TOPIC_NAME_INVALID, ERR_TOPIC_EXISTS, ERR_PARTITIONS_INVALID, ERR_REPLICATION_INVALID,
@@ -74,6 +80,7 @@ void controller_propose_producer_ids(const struct controller *ct, int32_t node_i
 void controller_propose_node(int32_t node_id,
                              const struct uuid *incarnation,
                              const char *rack,
+                             struct slice directories,
                              struct wbuf *w);
 /* False if the level is set already: nothing to do. */
 bool controller_propose_feature_level(const struct controller *ct, struct wbuf *w);
@@ -86,6 +93,18 @@ uint32_t controller_nodes_count(const struct controller *ct);
 uint64_t controller_partitions_count(const struct controller *ct);
 /* The first id that no block has. */
 int64_t controller_producer_id_next(const struct controller *ct);
+
+/* A data directory that the node has registered, or that has partitions. */
+struct controller_directory {
+    struct uuid id;
+    bool is_registered;
+    uint64_t partitions_count;
+};
+uint32_t controller_directories_count(const struct controller *ct);
+const struct controller_directory *controller_directory_at(const struct controller *ct,
+                                                           uint32_t index);
+/* 0 if it is unknown. */
+uint64_t controller_directory_partitions(const struct controller *ct, const struct uuid *id);
 
 struct controller_deleted {
     struct uuid id;

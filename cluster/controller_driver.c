@@ -463,14 +463,36 @@ static void change_committed(struct controller_driver *d, struct change *change)
 
 /* ---- appending ---- */
 
+/* Where new partitions may go: data directories that work and have space for records. */
+struct places {
+    struct placement_directory directories[CLUSTER_DATA_DIRS_MAX];
+    uint32_t count;
+};
+
+static void add_place(struct places *places, const struct shard_dir *dir)
+{
+    places->directories[places->count++] = (struct placement_directory){
+        .id = dir->settings->id,
+        .free_size = space_left(&dir->space, SPACE_DATA),
+    };
+}
+
+static void find_places(struct controller_driver *d, struct places *places)
+{
+    places->count = 0;
+    for (uint32_t i = 0; i < d->c->dirs_count; i++) {
+        if (shard_dir_takes_new(&d->c->dirs[i])) {
+            add_place(places, &d->c->dirs[i]);
+        }
+    }
+}
+
 /* A new topic wants space for records: it is refused with them. Deletes, and what the broker needs
  * itself, go on. */
-static enum err check_space(struct controller_driver *d, struct controller_request *r)
+static enum err refuse_for_space(struct controller_driver *d, struct controller_request *r)
 {
-    struct space *sp = &d->c->dirs[0].space;
-    const bool has_some = space_may_take(sp, SPACE_DATA, 1) && !space_is_short(sp);
-    if (r->in.create_topic.is_validate_only || has_some) {
-        return ERR_OK;
+    for (uint32_t i = 0; i < d->c->dirs_count; i++) {
+        (void)space_may_take(&d->c->dirs[i].space, SPACE_DATA, 1); /* Counted as refused. */
     }
     (void)snprintf(r->message,
                    sizeof(r->message),
@@ -481,6 +503,12 @@ static enum err check_space(struct controller_driver *d, struct controller_reque
 static enum err propose_create(struct controller_driver *d, struct change *change)
 {
     struct controller_request *r = change->r;
+    struct places places;
+    find_places(d, &places);
+    const bool is_full = places.count == 0;
+    if (is_full) {
+        add_place(&places, group_dir(d)); /* So that all else is judged first. */
+    }
     struct controller_topic topic = {
         .id = rand_uuid(&d->c->s->rand),
         .name = r->in.create_topic.name,
@@ -488,10 +516,12 @@ static enum err propose_create(struct controller_driver *d, struct change *chang
         .replication_factor = r->in.create_topic.replication_factor,
         .configs = r->in.create_topic.configs,
         .configs_count = r->in.create_topic.configs_count,
+        .directories = places.directories,
+        .directories_count = places.count,
     };
     enum err e = controller_propose_topic(d->engine, &topic, &change->bytes, r->message);
-    if (e == ERR_OK) {
-        e = check_space(d, r);
+    if (e == ERR_OK && is_full && !r->in.create_topic.is_validate_only) {
+        e = refuse_for_space(d, r);
     }
     if (e != ERR_OK) {
         return e;
@@ -518,10 +548,24 @@ static enum err propose_delete(struct controller_driver *d, struct change *chang
     return ERR_OK;
 }
 
+static void propose_node(struct controller_driver *d, struct change *change)
+{
+    const struct cluster_settings *settings = d->c->settings;
+    const struct uuid incarnation = rand_uuid(&d->c->s->rand);
+    struct uuid directories[CLUSTER_DATA_DIRS_MAX];
+    for (uint32_t i = 0; i < settings->data_dirs_count; i++) {
+        directories[i] = settings->data_dirs[i].id;
+    }
+    controller_propose_node(settings->node_id,
+                            &incarnation,
+                            settings->rack,
+                            slice_of(directories, settings->data_dirs_count * UUID_SIZE),
+                            &change->bytes);
+}
+
 static enum err propose(struct controller_driver *d, struct change *change)
 {
     const struct cluster_settings *settings = d->c->settings;
-    struct uuid incarnation;
     change->bytes.size = 0; /* A retry judges again: the state may have changed meanwhile. */
     switch (change->kind) {
     case CHANGE_TOPIC_CREATE:
@@ -532,8 +576,7 @@ static enum err propose(struct controller_driver *d, struct change *change)
         (void)controller_propose_feature_level(d->engine, &change->bytes);
         break;
     case CHANGE_NODE:
-        incarnation = rand_uuid(&d->c->s->rand);
-        controller_propose_node(settings->node_id, &incarnation, settings->rack, &change->bytes);
+        propose_node(d, change);
         break;
     case CHANGE_TOPIC_PURGED:
         controller_propose_purged(&change->topic_id, &change->bytes);
@@ -820,6 +863,9 @@ static void on_opened(void *context, enum err e)
     struct controller_driver *d = context;
     if (e != ERR_OK) {
         d->log = NULL; /* Gone with the failed open. */
+    } else if (cluster_dirs_missing(d->c, d->engine, d->why)) {
+        fail_start(d, ERR_NOT_FOUND); /* Before anything is written. */
+        return;
     } else {
         e = elect_self(d);
     }

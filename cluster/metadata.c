@@ -50,6 +50,8 @@ static void topic_free(struct topic *t)
         free(t->configs[i].value);
     }
     free(t->configs);
+    free(t->directories);
+    free(t->directory_of);
     free(t);
 }
 
@@ -198,6 +200,20 @@ static void copy_configs(struct topic *t, const struct command_topic_created *cr
     }
 }
 
+static void copy_directories(struct topic *t, const struct command_topic_created *created)
+{
+    t->directories_count = (uint32_t)(created->directories.size / UUID_SIZE);
+    t->directories = memory_alloc_array(t->directories_count, sizeof(*t->directories));
+    if (t->directories_count > 0) {
+        memcpy(t->directories, created->directories.data, created->directories.size);
+    }
+    if (t->directories_count > 1) {
+        assert_cmp(created->directory_of.size, ==, (size_t)t->partitions_count);
+        t->directory_of = memory_alloc(created->directory_of.size);
+        memcpy(t->directory_of, created->directory_of.data, created->directory_of.size);
+    }
+}
+
 enum err metadata_add_topic(struct metadata *m,
                             const struct command_topic_created *created,
                             const struct topic **ret_topic)
@@ -214,6 +230,7 @@ enum err metadata_add_topic(struct metadata *m,
     t->partitions_count = created->partitions_count;
     t->replication_factor = created->replication_factor;
     copy_configs(t, created);
+    copy_directories(t, created);
     const struct topic_config_set set = metadata_topic_configs(m, t);
     topic_settings_derive(&set, &t->settings);
 
@@ -236,6 +253,13 @@ bool metadata_remove_topic(struct metadata *m, const struct uuid *id)
 }
 
 /* ---- questions ---- */
+
+const struct uuid *topic_directory(const struct topic *t, int32_t partition)
+{
+    assert_cmp(partition, >=, 0);
+    assert_cmp(partition, <, t->partitions_count);
+    return &t->directories[t->directory_of == NULL ? 0 : t->directory_of[partition]];
+}
 
 uint32_t metadata_topics_count(const struct metadata *m)
 {

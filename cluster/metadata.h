@@ -59,7 +59,13 @@ struct topic {
     struct topic_config_entry *configs; /* Only those set explicitly. */
     uint32_t configs_count;
     struct topic_settings settings;
+    struct uuid *directories; /* Data directories that its partitions are in. */
+    uint32_t directories_count;
+    uint8_t *directory_of; /* By partition: index in directories; NULL = all are in the first. */
 };
+
+/* The data directory of a partition of t. */
+const struct uuid *topic_directory(const struct topic *t, int32_t partition);
 
 /* NULL if unknown. */
 const struct topic *metadata_topic_by_name(const struct metadata *m, struct slice name);

@@ -11,6 +11,7 @@
 #include "core/logger.h"
 #include "core/reached.h"
 #include "core/shard.h"
+#include "storage/flusher.h"
 #include "storage/producer_state.h"
 
 uint64_t commit_rule_index(const struct commit_rule *rule, uint64_t flushed_index)
@@ -322,11 +323,13 @@ static void on_room(void *context)
 static void on_failed(void *context, enum err e)
 {
     struct partition *p = context;
-    log_error(p->env->s->log,
-              "partition_failed",
-              "partition=%s error=%s action=\"see the disk's errors; restart after repair\"",
-              p->name,
-              err_name(e));
+    if (!flusher_is_failed(p->log_env->flusher)) { /* Else one line says so for all of them. */
+        log_error(p->env->s->log,
+                  "partition_failed",
+                  "partition=%s error=%s action=\"see the disk's errors; restart after repair\"",
+                  p->name,
+                  err_name(e));
+    }
     if (p->state == PARTITION_SERVING) {
         p->state = PARTITION_FAILED;
         p->env->counters->failed++;
@@ -380,6 +383,15 @@ static void serve_early(struct partition *p)
     }
 }
 
+/* A line for each, but for those of a directory that one line is about. */
+static void say_not_opened(const struct partition *p, enum err e)
+{
+    if (p->log_env != NULL && !flusher_is_failed(p->log_env->flusher)) {
+        log_error(
+            p->env->s->log, "partition_open_failed", "partition=%s error=%s", p->name, err_name(e));
+    }
+}
+
 static void on_opened(void *context, enum err e)
 {
     struct partition *p = context;
@@ -392,8 +404,7 @@ static void on_opened(void *context, enum err e)
         (void)move_commit(p);
         partition_start_committed(p);
     } else {
-        log_error(
-            p->env->s->log, "partition_open_failed", "partition=%s error=%s", p->name, err_name(e));
+        say_not_opened(p, e);
         p->env->counters->failed++;
     }
     if (p->state == PARTITION_OPENING) {
@@ -484,6 +495,7 @@ struct partition *partition_open(const struct partition_open *how)
     const struct topic *t = how->topic;
     struct partition *p = memory_alloc(sizeof(*p));
     p->env = how->env;
+    p->log_env = how->log_env;
     p->id = (struct partition_id){.topic_id = t->id, .partition = how->partition};
     p->name = make_name(t->name, how->partition);
     p->settings = t->settings;
@@ -508,11 +520,11 @@ struct partition *partition_open(const struct partition_open *how)
         .context = p,
     };
     task_init(&p->task, "partition", run_without_log);
-    p->open_error = log_open(&open, &p->log);
+    p->open_error = how->log_env == NULL ? ERR_FAILED : log_open(&open, &p->log);
     if (p->open_error == ERR_OK) {
         log_set_compaction(p->log, &p->settings.compaction);
     } else {
-        /* Nothing but memory can be missing here: the answers are the same as for a log that turns
+        /* Its directory, or memory, is missing: the answers are the same as for a log that turns
          * out unreadable. */
         p->log = NULL;
         shard_post(p->env->s, &p->task);

@@ -85,7 +85,7 @@ uint64_t commit_take(const struct commit_rule *rule, struct log *log);
 
 struct partition_open {
     const struct partition_env *env;
-    const struct log_env *log_env; /* Of its data directory. */
+    const struct log_env *log_env; /* Of its data directory; NULL = that has failed, or is lost. */
     const struct topic *topic;     /* Used during the call only. */
     int32_t partition;
     void *context;

@@ -37,6 +37,7 @@ struct log_start_move {
 
 struct partition {
     const struct partition_env *env;
+    const struct log_env *log_env; /* NULL: its data directory has failed, or is lost. */
     struct partition_id id;
     char *name;
     struct topic_settings settings;

@@ -14,9 +14,15 @@
 #include "storage/log.h"
 #include "storage/log_shared.h"
 
+enum {
+    CLUSTER_DATA_DIRS_MAX = 64,
+};
+
 /* A data directory, as storage/data_dir.h found it. */
 struct cluster_data_dir {
     const char *path;
+    struct uuid id;     /* Its directory_id. */
+    uint64_t device_id; /* Of its file system: what fails for one directory fails for all on it. */
     bool is_flush_shared;
     /* What is kept free on its file system for deletes and the broker's own needs
      * (storage/space.h); 0 = nothing. */
@@ -24,6 +30,12 @@ struct cluster_data_dir {
     /* Files that left their logs and are kept there to be used again (storage/recycle.h), over all
      * shards; 0 = none. */
     uint64_t recycle_size_max;
+};
+
+/* One that is gone. */
+struct cluster_lost_dir {
+    struct uuid id;
+    char text[UUID_TEXT_SIZE];
 };
 
 struct cluster_settings {
@@ -34,6 +46,10 @@ struct cluster_settings {
     /* Opened and locked by the broker, the first of them with group 0. */
     const struct cluster_data_dir *data_dirs;
     uint32_t data_dirs_count;
+    /* Directories that are gone for good: their partitions answer ERR_FAILED until their topics are
+     * deleted. Any other that has partitions must be there, or the start is refused. */
+    const struct cluster_lost_dir *lost_dirs;
+    uint32_t lost_dirs_count;
 
     int32_t partitions_count_default;   /* num.partitions */
     int16_t replication_factor_default; /* default.replication.factor */

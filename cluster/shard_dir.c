@@ -13,10 +13,6 @@
 #include "storage/recycle.h"
 #include "storage/store.h"
 
-enum {
-    FILES_MAX_MIN = 8, /* Open files of a directory, however many directories share them. */
-};
-
 /* ---- metrics ---- */
 
 /* shard="0",dir="/data": the value escaped as Prometheus wants it. */
@@ -232,7 +228,7 @@ static void on_flush_failed(void *context, enum err e)
 
 void shard_dir_fail(struct shard_dir *dir, enum err e)
 {
-    if (!dir->is_failed) {
+    if (!dir->is_failed && dir->flusher != NULL) {
         dir->is_failed = true; /* So that on_flush_failed has no news. */
         flusher_fail(dir->flusher, e);
     }
@@ -255,9 +251,7 @@ static struct log_shared_options options_of(const struct shard_dir *dir)
     o.index_size_max /= count;
     o.ahead_size_max /= count;
     o.compact_keys_size_max /= count;
-    if (count > 1) {
-        o.files_max = o.files_max / count > FILES_MAX_MIN ? o.files_max / count : FILES_MAX_MIN;
-    }
+    o.files_max = (o.files_max + count - 1) / count;
     o.recycle_size_max = dir->settings->recycle_size_max / dir->s->shards_count;
     return o;
 }

@@ -18,6 +18,7 @@
 #include "cluster/settings.h"
 #include "core/err.h"
 #include "core/stats.h"
+#include "core/xmsg.h"
 #include "storage/log.h"
 #include "storage/space.h"
 
@@ -59,6 +60,11 @@ struct shard_dir {
     char *stats_labels;
     struct stat stats[SHARD_DIR_STATS_COUNT];
     uint32_t stats_count;
+
+    /* The owner's, to tell others of a failure. */
+    struct xmsg failed_msg;
+    struct xmsg_hop failed_route[2];
+    enum err failure;
 };
 
 /* owner must outlive it. */

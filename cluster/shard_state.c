@@ -94,20 +94,6 @@ static void remove_stats(struct cluster *c)
 
 /* ---- open ---- */
 
-static void on_dir_failed(void *context, struct shard_dir *dir, enum err e)
-{
-    struct cluster *c = context;
-    log_error(c->s->log,
-              "flush_failed",
-              "dir=%s error=%s action=\"replace the disk; a failed flush is never retried\"",
-              dir->settings->path,
-              err_name(e));
-    if (c->settings->on_fatal == NULL) {
-        panic("flush failed: dir=%s error=%s", dir->settings->path, err_name(e));
-    }
-    c->settings->on_fatal(c->settings->fatal_context, e, "flush failed");
-}
-
 static bool owns_log(void *context, const struct partition_id *log)
 {
     return owns(context, log);
@@ -160,7 +146,7 @@ void shard_state_open(struct shard *here, struct broadcast_leg *leg)
         .context = c,
         .owns = owns_log,
         .on_opened = on_dir_opened,
-        .on_failed = on_dir_failed,
+        .on_failed = cluster_dirs_on_failed,
         .on_closed = on_dir_closed,
     };
     c->dirs_count = c->settings->data_dirs_count;
@@ -197,9 +183,10 @@ static void on_partition_opened(void *context, struct partition *p, enum err e)
 
 static void open_partition(struct cluster *c, const struct topic *t, int32_t partition)
 {
+    const struct shard_dir *dir = cluster_dirs_find(c, topic_directory(t, partition));
     struct partition *p = partition_open(&(struct partition_open){
         .env = &c->partition_env,
-        .log_env = &c->dirs[0].log_env,
+        .log_env = dir == NULL ? NULL : &dir->log_env,
         .topic = t,
         .partition = partition,
         .context = c,
@@ -315,6 +302,16 @@ static void on_purged(void *context, enum err e)
     removal_ended(leg->cluster, leg, e);
 }
 
+/* Which directory it was in went with its topic. What a lost one had is lost. */
+static void
+purge_everywhere(struct cluster *c, struct broadcast_leg *leg, const struct partition_id *id)
+{
+    for (uint32_t i = 0; i < c->dirs_count; i++) {
+        leg->in_flight_count++;
+        log_purge_begin(&c->dirs[i].log_env, id, leg, on_purged);
+    }
+}
+
 static void on_partition_deleted(void *context, struct partition *p, enum err e)
 {
     struct broadcast_leg *leg = context;
@@ -326,7 +323,8 @@ static void on_partition_deleted(void *context, struct partition *p, enum err e)
     partition_table_remove(&c->partitions, p);
     c->partitions_count = c->partitions.count;
     if (e == ERR_FAILED) {
-        log_purge_begin(&c->dirs[0].log_env, &id, leg, on_purged); /* It was never open. */
+        purge_everywhere(c, leg, &id); /* It was never open. */
+        leg->in_flight_count--;
     } else {
         removal_ended(c, leg, e);
     }
@@ -349,13 +347,13 @@ static void remove_more(struct cluster *c, struct broadcast_leg *leg)
         if (!owns(c, &id)) {
             continue;
         }
-        leg->in_flight_count++;
         struct partition *p = partition_table_find(&c->partitions, &id);
         if (p != NULL) {
+            leg->in_flight_count++;
             partition_delete(p, leg, on_partition_deleted);
         } else {
             reached(c->s, "log_purged_unopened");
-            log_purge_begin(&c->dirs[0].log_env, &id, leg, on_purged);
+            purge_everywhere(c, leg, &id);
         }
     }
     if (leg->in_flight_count == 0) {

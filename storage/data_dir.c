@@ -16,10 +16,12 @@ enum {
     FORMAT_SIZE_MAX = 4096, /* Of format.json; ours has about 200 bytes. */
 };
 
-/* What all steps of an open share. */
+/* What all steps of an open of one directory share. */
 struct opening {
     struct shard *s;
-    const char *path;
+    char *path;
+    bool is_locked;
+    bool has_siblings;
     int32_t node_id;
     char *why;
     struct data_dir d;
@@ -106,9 +108,10 @@ static enum err lock_directory(struct opening *o)
     if (e == ERR_LOCKED) {
         return refuse(o,
                       e,
-                      "data directory %s is in use by another process; stop that one or use "
+                      "data directory %s is in use by another process%s; stop that one or use "
                       "another --data-dir",
-                      o->path);
+                      o->path,
+                      o->has_siblings ? ", or given twice" : "");
     }
     if (e != ERR_OK) {
         return refuse(o,
@@ -177,9 +180,12 @@ static enum err check_format(struct opening *o, const json_t *object)
                       DATA_FORMAT_VERSION);
     }
     if (!read_uuid(object, "cluster_id", &o->d.cluster_id) ||
-        !read_uuid(object, "directory_id", &o->d.directory_id) || !json_is_integer(node_id) ||
-        json_integer_value(node_id) < 0 || json_integer_value(node_id) > INT32_MAX) {
-        return refuse_damaged(o, "lacks cluster_id, directory_id or node_id");
+        !read_uuid(object, "directory_id", &o->d.directory_id) ||
+        !read_uuid(object, "controller_directory_id", &o->d.controller_directory_id) ||
+        !json_is_integer(node_id) || json_integer_value(node_id) < 0 ||
+        json_integer_value(node_id) > INT32_MAX) {
+        return refuse_damaged(o,
+                              "lacks cluster_id, directory_id, controller_directory_id or node_id");
     }
     o->d.node_id = (int32_t)json_integer_value(node_id);
     if (o->d.node_id != o->node_id) {
@@ -257,23 +263,22 @@ static enum err write_text(struct opening *o, const char *text)
 /* Complete under another name first: format.json is there with all it says, or not at all. */
 static enum err write_format(struct opening *o)
 {
-    o->d.is_new = true;
-    o->d.node_id = o->node_id;
-    o->d.cluster_id = rand_uuid(&o->s->rand);
-    o->d.directory_id = rand_uuid(&o->s->rand);
     char cluster[UUID_TEXT_SIZE];
     char directory[UUID_TEXT_SIZE];
+    char controller[UUID_TEXT_SIZE];
     char text[FORMAT_SIZE_MAX];
     uuid_format(&o->d.cluster_id, cluster);
     uuid_format(&o->d.directory_id, directory);
+    uuid_format(&o->d.controller_directory_id, controller);
     (void)snprintf(text,
                    sizeof(text),
                    "{\n  \"version\": %d,\n  \"cluster_id\": \"%s\",\n  \"node_id\": %" PRId32
-                   ",\n  \"directory_id\": \"%s\"\n}\n",
+                   ",\n  \"directory_id\": \"%s\",\n  \"controller_directory_id\": \"%s\"\n}\n",
                    DATA_FORMAT_VERSION,
                    cluster,
                    o->node_id,
-                   directory);
+                   directory,
+                   controller);
     enum err e = write_text(o, text);
     if (e != ERR_OK) {
         return e;
@@ -310,7 +315,7 @@ static void on_name(void *context, const char *name)
 }
 
 /* Without format.json: only an empty directory becomes ours. */
-static enum err found_directory(struct opening *o)
+static enum err check_empty(struct opening *o)
 {
     struct contents c = {.has_data = false};
     enum err e = io_list_dir(&o->s->io, o->path, &c, on_name);
@@ -328,7 +333,10 @@ static enum err found_directory(struct opening *o)
                       "(--data-dir)",
                       o->path);
     }
-    return write_format(o);
+    o->d.is_new = true;
+    o->d.node_id = o->node_id;
+    o->d.directory_id = rand_uuid(&o->s->rand);
+    return ERR_OK;
 }
 
 static enum err open_format(struct opening *o)
@@ -345,7 +353,7 @@ static enum err open_format(struct opening *o)
         return call(o, &op, "flush");
     }
     if (e == ERR_NOT_FOUND) {
-        return found_directory(o);
+        return check_empty(o);
     }
     return refuse(o, e, "cannot read %s: %s; check its permissions", o->name, err_name(e));
 }
@@ -378,13 +386,218 @@ static enum err merge_stores(struct opening *o)
     return e;
 }
 
-static enum err open_locked(struct opening *o)
+/* ---- one directory ------------------------------------------------------------------------- */
+
+/* Locked, and its format.json read if there is one. */
+static enum err prepare(struct opening *o)
 {
-    enum err e = check_file_system(o);
-    if (e == ERR_OK) {
-        e = open_format(o);
+    for (size_t size = strlen(o->path); size > 1 && o->path[size - 1] == '/'; size--) {
+        o->path[size - 1] = 0;
     }
-    return e == ERR_OK ? merge_stores(o) : e;
+    if (o->path[0] == 0 || strlen(o->path) > PATH_SIZE_MAX - 32) {
+        return refuse(o, ERR_INVALID, "the data directory's path is empty or too long; shorten it");
+    }
+    enum err e = make_directory(o);
+    if (e == ERR_OK) {
+        e = lock_directory(o);
+        o->is_locked = e == ERR_OK;
+    }
+    if (e == ERR_OK) {
+        e = check_file_system(o);
+    }
+    return e == ERR_OK ? open_format(o) : e;
+}
+
+static void opening_free(struct opening *o)
+{
+    if (o->is_locked) {
+        io_unlock(&o->s->io, o->d.lock_handle);
+    }
+    free(o->path);
+}
+
+/* ---- all of them together ------------------------------------------------------------------ */
+
+static enum err check_pair(struct opening *a, const struct opening *b)
+{
+    if (a->d.is_new || b->d.is_new) {
+        return ERR_OK;
+    }
+    char theirs[UUID_TEXT_SIZE];
+    char ours[UUID_TEXT_SIZE];
+    uuid_format(&b->d.cluster_id, theirs);
+    uuid_format(&a->d.cluster_id, ours);
+    if (!uuid_equal(&a->d.cluster_id, &b->d.cluster_id)) {
+        return refuse(a,
+                      ERR_FOREIGN,
+                      "data directory %s belongs to cluster %s, and %s to %s; start with those of "
+                      "one of them",
+                      a->path,
+                      ours,
+                      b->path,
+                      theirs);
+    }
+    uuid_format(&a->d.directory_id, ours);
+    if (uuid_equal(&a->d.directory_id, &b->d.directory_id)) {
+        return refuse(a,
+                      ERR_FOREIGN,
+                      "data directories %s and %s have the same directory_id %s: one is a copy of "
+                      "the other; leave out the copy",
+                      a->path,
+                      b->path,
+                      ours);
+    }
+    if (!uuid_equal(&a->d.controller_directory_id, &b->d.controller_directory_id)) {
+        return refuse(a,
+                      ERR_FOREIGN,
+                      "data directories %s and %s do not belong together: their format.json name "
+                      "different controller_directory_id; start with those of one set",
+                      a->path,
+                      b->path);
+    }
+    return ERR_OK;
+}
+
+static enum err check_pairs(struct opening *all, uint32_t count)
+{
+    enum err e = ERR_OK;
+    for (uint32_t i = 0; i < count && e == ERR_OK; i++) {
+        for (uint32_t j = 0; j < i && e == ERR_OK; j++) {
+            e = check_pair(&all[i], &all[j]);
+        }
+    }
+    return e;
+}
+
+/* The first that was founded earlier; else the first, with fresh ids. */
+static struct opening *find_example(struct opening *all, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (!all[i].d.is_new) {
+            return &all[i];
+        }
+    }
+    all[0].d.cluster_id = rand_uuid(&all[0].s->rand);
+    all[0].d.controller_directory_id = all[0].d.directory_id;
+    return &all[0];
+}
+
+static bool has_controller(const struct data_dir *d)
+{
+    return uuid_equal(&d->directory_id, &d->controller_directory_id);
+}
+
+/* Who is who: the new ones become members of the set. */
+static enum err identify(struct opening *all, uint32_t count)
+{
+    enum err e = check_pairs(all, count);
+    if (e != ERR_OK) {
+        return e;
+    }
+    struct opening *example = find_example(all, count);
+    bool is_complete = false;
+    for (uint32_t i = 0; i < count; i++) {
+        all[i].d.cluster_id = example->d.cluster_id;
+        all[i].d.controller_directory_id = example->d.controller_directory_id;
+        is_complete |= has_controller(&all[i].d);
+    }
+    if (!is_complete) {
+        char id[UUID_TEXT_SIZE];
+        uuid_format(&example->d.controller_directory_id, id);
+        return refuse(example,
+                      ERR_NOT_FOUND,
+                      "the data directory with directory_id %s, which has the controller's log of "
+                      "the others, is not given, or not mounted; mount it and add it with "
+                      "--data-dir",
+                      id);
+    }
+    return ERR_OK;
+}
+
+/* The first one found names all that follow: a crash in between leaves a set that others join. */
+static enum err found_new(struct opening *all, uint32_t count)
+{
+    enum err e = ERR_OK;
+    for (uint32_t i = 0; i < count && e == ERR_OK; i++) {
+        if (all[i].d.is_new) {
+            e = write_format(&all[i]);
+        }
+    }
+    return e;
+}
+
+static void give(struct opening *o, struct data_dir *ret_dir)
+{
+    *ret_dir = o->d;
+    ret_dir->path = o->path;
+    o->path = NULL;
+    o->is_locked = false;
+}
+
+static void give_all(struct opening *all, uint32_t count, struct data_dir *ret_dirs)
+{
+    uint32_t next = 1;
+    for (uint32_t i = 0; i < count; i++) {
+        give(&all[i], has_controller(&all[i].d) ? &ret_dirs[0] : &ret_dirs[next++]);
+    }
+}
+
+static enum err
+open_all(struct opening *all, const struct data_dirs_open *how, struct data_dir *ret_dirs)
+{
+    enum err e = ERR_OK;
+    for (uint32_t i = 0; i < how->count && e == ERR_OK; i++) {
+        e = all[i].path == NULL ? refuse(&all[i], ERR_BUSY, "out of memory") : prepare(&all[i]);
+    }
+    if (e == ERR_OK) {
+        e = identify(all, how->count);
+    }
+    if (e == ERR_OK) {
+        e = found_new(all, how->count);
+    }
+    for (uint32_t i = 0; i < how->count && e == ERR_OK; i++) {
+        e = merge_stores(&all[i]);
+    }
+    if (e == ERR_OK) {
+        give_all(all, how->count, ret_dirs);
+    }
+    return e;
+}
+
+enum err data_dirs_open(struct shard *s,
+                        const struct data_dirs_open *how,
+                        char why[DATA_WHY_SIZE],
+                        struct data_dir *ret_dirs)
+{
+    assert(how->node_id >= 0);
+    assert_cmp(how->count, >, 0);
+    struct opening *all = calloc(how->count, sizeof(*all));
+    if (all == NULL) {
+        (void)snprintf(why, DATA_WHY_SIZE, "out of memory; give the process more");
+        return ERR_BUSY;
+    }
+    for (uint32_t i = 0; i < how->count; i++) {
+        all[i] = (struct opening){
+            .s = s,
+            .path = strdup(how->paths[i]),
+            .has_siblings = how->count > 1,
+            .node_id = how->node_id,
+            .why = why,
+        };
+    }
+    enum err e = open_all(all, how, ret_dirs);
+    for (uint32_t i = 0; i < how->count; i++) {
+        opening_free(&all[i]);
+    }
+    free(all);
+    return e;
+}
+
+void data_dirs_close(struct shard *s, struct data_dir *dirs, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        data_dir_close(s, &dirs[i]);
+    }
 }
 
 enum err data_dir_open(struct shard *s,
@@ -393,43 +606,8 @@ enum err data_dir_open(struct shard *s,
                        char why[DATA_WHY_SIZE],
                        struct data_dir *ret_dir)
 {
-    assert(node_id >= 0);
-    struct opening *o = calloc(1, sizeof(*o));
-    char *copy = strdup(path);
-    enum err e = ERR_BUSY;
-    if (o == NULL || copy == NULL) {
-        (void)snprintf(why, DATA_WHY_SIZE, "out of memory; give the process more");
-        goto out_free;
-    }
-    *o = (struct opening){.s = s, .path = copy, .node_id = node_id, .why = why};
-    for (size_t size = strlen(copy); size > 1 && copy[size - 1] == '/'; size--) {
-        copy[size - 1] = 0;
-    }
-    if (copy[0] == 0 || strlen(copy) > PATH_SIZE_MAX - 32) {
-        e = refuse(o, ERR_INVALID, "the data directory's path is empty or too long; shorten it");
-        goto out_free;
-    }
-    e = make_directory(o);
-    if (e == ERR_OK) {
-        e = lock_directory(o);
-    }
-    if (e != ERR_OK) {
-        goto out_free;
-    }
-    e = open_locked(o);
-    if (e != ERR_OK) {
-        io_unlock(&s->io, o->d.lock_handle);
-        goto out_free;
-    }
-    *ret_dir = o->d;
-    ret_dir->path = copy;
-    free(o);
-    return ERR_OK;
-
-out_free:
-    free(o);
-    free(copy);
-    return e;
+    const struct data_dirs_open how = {.paths = &path, .count = 1, .node_id = node_id};
+    return data_dirs_open(s, &how, why, ret_dir);
 }
 
 void data_dir_close(struct shard *s, struct data_dir *d)

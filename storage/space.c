@@ -52,12 +52,24 @@ static uint64_t kept_from(const struct space *sp, enum space_tier tier)
     return 0;
 }
 
+/* Negative where less is left than the tier has to keep. */
+static int64_t left_for(const struct space *sp, enum space_tier tier)
+{
+    const uint64_t gone = sp->taken_size + sp->promised_size + kept_from(sp, tier);
+    const uint64_t available = sp->available_size < INT64_MAX ? sp->available_size : INT64_MAX;
+    return (int64_t)available - (int64_t)gone;
+}
+
+uint64_t space_left(const struct space *sp, enum space_tier tier)
+{
+    const int64_t left = left_for(sp, tier);
+    return left > 0 ? (uint64_t)left : 0;
+}
+
 static bool is_there(const struct space *sp, enum space_tier tier, uint64_t size)
 {
-    const uint64_t gone = sp->taken_size + sp->promised_size;
-    const uint64_t left = sp->available_size > gone ? sp->available_size - gone : 0;
-    const uint64_t kept = kept_from(sp, tier);
-    return left >= kept && left - kept >= size;
+    const int64_t left = left_for(sp, tier);
+    return left >= 0 && (uint64_t)left >= size;
 }
 
 static void set_short(struct space *sp, bool is_short, const char *what)

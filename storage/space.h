@@ -64,6 +64,8 @@ void space_init(struct space *sp, struct shard *s, const char *dir, uint64_t res
 bool space_may_take(struct space *sp, enum space_tier tier, uint64_t size);
 /* Whether there is enough for what nobody waits for yet: a no changes nothing. sp may be NULL. */
 bool space_has_spare(struct space *sp, enum space_tier tier, uint64_t size);
+/* Bytes that tier may still take, as of the last sample. */
+uint64_t space_left(const struct space *sp, enum space_tier tier);
 /* What a user was promised, and gets whatever happens, changed. sp may be NULL. */
 void space_promise(struct space *sp, uint64_t size_before, uint64_t size);
 /* They are being taken. sp may be NULL. */

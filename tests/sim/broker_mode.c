@@ -102,7 +102,8 @@ static void fill_settings(struct broker_run *run)
     const struct sim_swarm *w = &run->sim->swarm;
     struct broker_settings *settings = &run->settings;
     settings_init(settings);
-    settings->data_dir = DATA_DIR;
+    settings->data_dirs[0] = DATA_DIR;
+    settings->data_dirs_count = 1;
     settings->has_admin = false;
     settings->is_auto_create = false;
     settings->is_delete_enabled = true;

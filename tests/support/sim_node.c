@@ -73,9 +73,9 @@ static void shard_start(struct sim_node *n, uint16_t id)
     assert_cmp(e, ==, ERR_OK);
 }
 
-static void make_data_dir(struct sim_node *n)
+static void make_data_dir(struct sim_node *n, const char *path)
 {
-    struct io_op op = {.kind = IO_MKDIR, .path = "/data"};
+    struct io_op op = {.kind = IO_MKDIR, .path = path};
     enum err e = io_call(&n->shards[0].s->io, &op);
     assert(e == ERR_OK || e == ERR_EXISTS);
     op = (struct io_op){.kind = IO_FSYNC_DIR, .path = "/"};
@@ -84,14 +84,29 @@ static void make_data_dir(struct sim_node *n)
 }
 
 /* What data_dir_open does beside, for another number of shards. */
-static void merge_stores(struct sim_node *n)
+static void merge_stores(struct sim_node *n, const char *dir)
 {
     char *path = NULL;
-    enum err e = store_merge(n->shards[0].s, "/data", &path);
+    enum err e = store_merge(n->shards[0].s, dir, &path);
     if (e != ERR_OK) {
         panic("cannot merge stores: path=%s error=%s", path, err_name(e));
     }
     free(path);
+}
+
+static void make_data_dirs(struct sim_node *n)
+{
+    static const char *const paths[SIM_NODE_DIRS_MAX] = {"/data", "/more", "/most"};
+    for (uint8_t i = 0; i < SIM_NODE_DIRS_MAX; i++) {
+        make_data_dir(n, paths[i]);
+        merge_stores(n, paths[i]);
+        n->data_dirs[i] = (struct cluster_data_dir){
+            .path = paths[i],
+            .id = {.bytes = {[15] = (uint8_t)(i + 7)}},
+            .device_id = i,
+            .is_flush_shared = true,
+        };
+    }
 }
 
 static void on_fatal(void *context, enum err e, const char *what)
@@ -117,12 +132,9 @@ void sim_node_init(struct sim_node *n, struct disk_sim *disk, uint16_t shards_co
     for (uint16_t i = 0; i < shards_count; i++) {
         shard_start(n, i);
     }
-    make_data_dir(n);
-    merge_stores(n);
-
     cluster_settings_init(&n->settings);
+    make_data_dirs(n);
     n->settings.node_id = 1;
-    n->data_dirs[0] = (struct cluster_data_dir){.path = "/data", .is_flush_shared = true};
     n->settings.data_dirs = n->data_dirs;
     n->settings.data_dirs_count = 1;
     n->settings.retention_check_us = 0; /* So that the clock does not run away. */

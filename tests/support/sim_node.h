@@ -17,6 +17,7 @@
 
 enum {
     SIM_NODE_SHARDS_MAX = 4,
+    SIM_NODE_DIRS_MAX = 3, /* /data, /more, /most; one of them unless settings say otherwise. */
     SIM_NODE_LOG_SIZE = 64 << 10,
 };
 
@@ -36,8 +37,8 @@ struct sim_node {
     struct logger logger;
     char log_text[SIM_NODE_LOG_SIZE];
 
-    struct cluster_data_dir data_dirs[1]; /* Likewise. */
-    struct cluster_settings settings;     /* May be changed before sim_node_start. */
+    struct cluster_data_dir data_dirs[SIM_NODE_DIRS_MAX]; /* Likewise. */
+    struct cluster_settings settings; /* May be changed before sim_node_start. */
     struct cluster_set *set;
     bool is_started; /* on_started came. */
     bool is_stopped;

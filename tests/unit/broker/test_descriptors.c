@@ -9,6 +9,7 @@ static const struct descriptors_asked usual = {
     .limit = 1 << 20,
     .shards_count = 2,
     .listeners_count = 1,
+    .dirs_count = 1,
     .conns_max = 50000,
     .files_max = 1024,
 };

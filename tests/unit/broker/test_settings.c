@@ -45,11 +45,31 @@ Test(settings, defaults)
     cr_assert(eq(str, (char *)s->listeners[0].name, "PLAINTEXT"));
     cr_assert(eq(str, (char *)s->listeners[0].bind.host, "127.0.0.1"));
     cr_assert(eq(int, s->listeners[0].advertised.port, 9092));
-    cr_assert(eq(str, (char *)s->data_dir, "data"));
+    cr_assert(eq(u32, s->data_dirs_count, 1));
+    cr_assert(eq(str, (char *)s->data_dirs[0], "data"));
     cr_assert(s->has_admin);
     cr_assert(eq(u32, s->cluster.topic_defaults_count, 0));
     cr_assert(eq(u32, s->kafka_limits.conns_max, 33334), "a share of 100000 for each of 3");
     cr_assert(eq(ptr, (void *)s->cluster.rack, NULL));
+    done(&f, e);
+}
+
+Test(settings, several_data_directories_and_lost_ones)
+{
+    struct fixture f;
+    enum err e = read(&f,
+                      (const char *const[]){
+                          "log.dirs=a, /b/c ,d",
+                          "coreflume.log.dirs.lost=AAAAAAAAAAAAAAAAAAAAAg",
+                          NULL,
+                      });
+    cr_assert(eq(int, e, ERR_OK), "%s", f.why);
+    const struct broker_settings *s = &f.settings;
+    cr_assert(eq(u32, s->data_dirs_count, 3));
+    cr_assert(eq(str, (char *)s->data_dirs[1], "/b/c"));
+    cr_assert(eq(str, (char *)s->data_dirs[2], "d"));
+    cr_assert(eq(u32, s->cluster.lost_dirs_count, 1));
+    cr_assert(eq(str, (char *)s->cluster.lost_dirs[0].text, "AAAAAAAAAAAAAAAAAAAAAg"));
     done(&f, e);
 }
 
@@ -89,7 +109,11 @@ Test(settings, what_contradicts_itself_is_refused)
         {{"advertised.listeners=PLAINTEXT://0.0.0.0:1", NULL}, "clients can connect"},
         {{"listener.security.protocol.map=PLAINTEXT:SASL_SSL", NULL}, "SASL_SSL"},
         {{"listener.security.protocol.map=PLAINTEXT", NULL}, "NAME:PROTOCOL"},
-        {{"log.dirs=a,b", NULL}, "one directory"},
+        {{"log.dirs=", NULL}, "names 1 to 64 directories"},
+        {{"log.dirs=a,b,a/", NULL}, "a/ is given twice (as a too)"},
+        {{"log.dirs=/tmp/x,/tmp/x/y", NULL}, "/tmp/x/y lies inside of data directory /tmp/x:"},
+        {{"log.dirs=/tmp/x,/", NULL}, "/tmp/x lies inside of data directory /:"},
+        {{"coreflume.log.dirs.lost=AAAAAAAAAAAAAAAAAAAAAg,x", NULL}, "'x' is no directory_id"},
         {{"coreflume.admin.listener=nothing", NULL}, "HOST:PORT"},
         {{"log.cleanup.policy=keep", NULL}, "log.cleanup.policy"},
         {{"log.cleaner.min.cleanable.ratio=2", NULL}, "log.cleaner.min.cleanable.ratio"},

@@ -8,6 +8,9 @@
 
 static const struct uuid id = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}};
 
+static const struct uuid two[] = {{{1, 1}}, {{2, 2}}};
+static const uint8_t places[] = {1, 0, 1};
+
 static size_t make(struct command *commands, struct wbuf *configs)
 {
     const struct config_pair pairs[] = {
@@ -19,11 +22,23 @@ static size_t make(struct command *commands, struct wbuf *configs)
     size_t n = 0;
     commands[n++] = (struct command){COMMAND_FEATURE_LEVEL, .feature_level = {1, id}};
     commands[n++] =
-        (struct command){COMMAND_NODE_REGISTERED, .node = {7, id, slice_of_string("rack-1")}};
+        (struct command){COMMAND_NODE_REGISTERED,
+                         .node = {7, id, slice_of_string("rack-1"), slice_of(&id, sizeof(id))}};
     commands[n++] = (struct command){
         COMMAND_TOPIC_CREATED,
-        .topic_created = {id, slice_of_string("orders"), 3, 1, true, 2, wbuf_slice(configs)},
+        .topic_created = {id,
+                          slice_of_string("orders"),
+                          3,
+                          1,
+                          true,
+                          2,
+                          wbuf_slice(configs),
+                          slice_of(two, sizeof(two)),
+                          slice_of(places, sizeof(places))},
     };
+    commands[n] = commands[n - 1];
+    commands[n].topic_created.directories = slice_of(two, sizeof(two[0]));
+    commands[n++].topic_created.directory_of = (struct slice){0};
     commands[n++] = (struct command){COMMAND_TOPIC_DELETED, .topic_deleted = {id, 12}};
     commands[n++] = (struct command){COMMAND_TOPIC_PURGED, .topic_purged = {id}};
     commands[n++] = (struct command){COMMAND_PRODUCER_IDS, .producer_ids = {7, 1000, 1000}};
@@ -55,13 +70,17 @@ Test(commands, what_is_encoded_is_decoded_and_encodes_the_same)
 Test(commands, layout_of_a_created_topic_is_fixed)
 {
     static const uint8_t golden[] = {
-        3, 1,   1,   2, 3,   4,   5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, /* kind, version, id */
-        1, 't', 0,   0, 0,   3,   0, 1, 0, /* name, counts, internal */
-        1, 1,   'a', 2, 'b', 'c',          /* configs */
+        3, 1,   1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,  16, /* kind, version, id */
+        1, 't', 0, 0, 0, 2, 0, 1, 0,                                    /* name, counts, internal */
+        2, /* directories: two ids, then one byte for each partition */
+        1, 1,   1, 1, 1, 1, 1, 1, 1, 1, 1, 1,  1,  1,  1,  1,  2,   2,  2,   2,
+        2, 2,   2, 2, 2, 2, 2, 2, 2, 2, 2, 2,  1,  0,  1,  1,  'a', 2,  'b', 'c', /* configs */
     };
     struct command decoded;
     cr_assert(eq(int, command_decode(slice_of(golden, sizeof(golden)), &decoded), ERR_OK));
-    cr_assert(eq(i32, decoded.topic_created.partitions_count, 3));
+    cr_assert(eq(i32, decoded.topic_created.partitions_count, 2));
+    cr_assert(eq(sz, decoded.topic_created.directories.size, 2 * UUID_SIZE));
+    cr_assert(eq(u8, decoded.topic_created.directory_of.data[0], 1));
     cr_assert(slice_equal_string(decoded.topic_created.name, "t"));
     struct slice bytes = decoded.topic_created.configs;
     struct rbuf r = rbuf_over(bytes.data, bytes.size);
@@ -109,8 +128,8 @@ Test(commands, what_a_newer_program_wrote_is_said_to_be_newer)
 Test(commands, hostile_counts_are_refused)
 {
     uint8_t topic[] = {
-        3,  1,  1, 2,   3, 4, 5, 6, 7, 8, 9, 10,   11,   12,   13,   14,
-        15, 16, 1, 't', 0, 0, 0, 3, 0, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f, /* configs: 2^32 - 1 */
+        3,  1, 1,   2, 3, 4, 5, 6, 7, 8, 9,    10,   11,   12,   13,   14, 15,
+        16, 1, 't', 0, 0, 0, 3, 0, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f, /* directories: 2^32 - 1 */
     };
     struct command decoded;
     cr_assert(ne(int, command_decode(slice_of(topic, sizeof(topic)), &decoded), ERR_OK));
@@ -119,9 +138,19 @@ Test(commands, hostile_counts_are_refused)
         COMMAND_TOPIC_CREATED,
         .topic_created = {.id = id, .name = slice_of_string("t"), .partitions_count = 0},
     };
+    const uint8_t third[] = {0, 2, 0};
+    const struct command nowhere = {
+        COMMAND_TOPIC_CREATED,
+        .topic_created = {.id = id,
+                          .name = slice_of_string("t"),
+                          .partitions_count = 3,
+                          .replication_factor = 1,
+                          .directories = slice_of(two, sizeof(two)),
+                          .directory_of = slice_of(third, sizeof(third))},
+    };
     const struct command ids = {COMMAND_PRODUCER_IDS, .producer_ids = {1, -1, 1000}};
-    const struct command *bad[] = {&none, &ids};
-    for (size_t i = 0; i < 2; i++) {
+    const struct command *bad[] = {&none, &nowhere, &ids};
+    for (size_t i = 0; i < 3; i++) {
         struct wbuf w;
         wbuf_init(&w, COMMAND_SIZE_MAX);
         command_encode(bad[i], &w);

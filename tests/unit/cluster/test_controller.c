@@ -23,6 +23,8 @@ static void apply(struct fixture *f, struct wbuf *w)
     wbuf_init(w, COMMAND_SIZE_MAX);
 }
 
+static const struct uuid DIRS[] = {{{1}}, {{2}}, {{3}}};
+
 static void set_up(struct fixture *f)
 {
     memset(f, 0, sizeof(*f));
@@ -37,7 +39,7 @@ static void set_up(struct fixture *f)
     cr_assert(controller_propose_feature_level(f->ct, &w));
     apply(f, &w);
     const struct uuid incarnation = rand_uuid(&f->rand);
-    controller_propose_node(1, &incarnation, NULL, &w);
+    controller_propose_node(1, &incarnation, NULL, slice_of(DIRS, sizeof(DIRS)), &w);
     apply(f, &w);
     wbuf_done(&w);
 }
@@ -52,7 +54,12 @@ static enum err create_with(struct fixture *f, struct controller_topic *topic)
 {
     struct wbuf w;
     wbuf_init(&w, COMMAND_SIZE_MAX);
+    const struct placement_directory only = {.id = DIRS[0], .free_size = 1};
     topic->id = rand_uuid(&f->rand);
+    if (topic->directories_count == 0) {
+        topic->directories = &only;
+        topic->directories_count = 1;
+    }
     f->why[0] = '\0';
     enum err e = controller_propose_topic(f->ct, topic, &w, f->why);
     if (e == ERR_OK) {
@@ -263,14 +270,52 @@ Test(controller, a_node_registers_again_under_a_new_incarnation)
     struct wbuf w;
     wbuf_init(&w, COMMAND_SIZE_MAX);
     const struct uuid incarnation = rand_uuid(&f.rand);
-    controller_propose_node(1, &incarnation, "r", &w);
+    controller_propose_node(1, &incarnation, "r", slice_of(DIRS, sizeof(DIRS)), &w);
     apply(&f, &w);
     cr_assert(eq(u32, controller_nodes_count(f.ct), 1));
-    controller_propose_node(2, &incarnation, "r", &w);
+    controller_propose_node(2, &incarnation, "r", slice_of(DIRS, sizeof(DIRS)), &w);
     apply(&f, &w);
     cr_assert(eq(u32, controller_nodes_count(f.ct), 2));
     wbuf_done(&w);
     cr_assert(eq(int, create(&f, "two", 1, 2), ERR_OK));
+    tear_down(&f);
+}
+
+Test(controller, directories_are_counted_and_forgotten)
+{
+    struct fixture f;
+    set_up(&f);
+    const struct placement_directory places[] = {
+        {.id = DIRS[0], .free_size = 1000000},
+        {.id = DIRS[1], .free_size = 3000000},
+        {.id = DIRS[2], .free_size = 0},
+    };
+    struct controller_topic topic = {
+        .name = slice_of_string("t"),
+        .partitions_count = 8,
+        .replication_factor = 1,
+        .directories = places,
+        .directories_count = 3,
+    };
+    cr_assert(eq(int, create_with(&f, &topic), ERR_OK));
+    cr_assert(eq(u64, controller_directory_partitions(f.ct, &DIRS[0]), 2));
+    cr_assert(eq(u64, controller_directory_partitions(f.ct, &DIRS[1]), 6));
+    cr_assert(eq(u64, controller_directory_partitions(f.ct, &DIRS[2]), 0));
+    cr_assert(eq(u32, controller_directories_count(f.ct), 3));
+    const struct topic *t = metadata_topic_by_name(controller_metadata(f.ct), slice_of_string("t"));
+    cr_assert(eq(u32, t->directories_count, 2), "those without partitions are not kept");
+
+    struct wbuf w;
+    wbuf_init(&w, COMMAND_SIZE_MAX);
+    const struct uuid incarnation = rand_uuid(&f.rand);
+    controller_propose_node(1, &incarnation, "r", slice_of(DIRS, sizeof(DIRS[0])), &w);
+    apply(&f, &w);
+    wbuf_done(&w);
+    cr_assert(eq(u32, controller_directories_count(f.ct), 2), "one has partitions, one is there");
+    cr_assert(not(controller_directory_at(f.ct, 1)->is_registered));
+    const struct uuid none = {{0}};
+    cr_assert(eq(int, drop(&f, &none, "t"), ERR_OK));
+    cr_assert(eq(u32, controller_directories_count(f.ct), 1));
     tear_down(&f);
 }
 

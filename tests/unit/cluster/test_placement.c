@@ -60,3 +60,36 @@ Test(placement, the_answer_never_changes)
     cr_assert(eq(u16, answers[2], 1));
     cr_assert(eq(u16, answers[3], 0));
 }
+
+/* Where each of a hundred goes, by what is free and what is there already. */
+Test(placement, directories_get_partitions_by_the_space_there_is)
+{
+    static const struct {
+        uint64_t free_size[3];
+        uint64_t partitions[3];
+        uint64_t expected[3]; /* After 100 more. */
+    } rows[] = {
+        {{1000, 1000, 1000}, {0, 0, 0}, {34, 33, 33}},
+        {{2000000, 1000000, 1000000}, {0, 0, 0}, {50, 25, 25}},
+        {{0, 0, 0}, {0, 0, 0}, {34, 33, 33}},
+        {{1000000, 0, 0}, {0, 0, 0}, {100, 0, 0}},
+        {{1000000, 1000000, 1000000}, {100, 0, 50}, {100, 75, 75}},
+        {{UINT64_MAX, UINT64_MAX, 1}, {0, 0, 0}, {50, 50, 0}},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct placement_directory d[3];
+        for (size_t j = 0; j < 3; j++) {
+            d[j] = (struct placement_directory){
+                .free_size = rows[i].free_size[j],
+                .partitions_count = rows[i].partitions[j],
+            };
+        }
+        for (int n = 0; n < 100; n++) {
+            d[placement_pick_directory(d, 3)].partitions_count++;
+        }
+        for (size_t j = 0; j < 3; j++) {
+            cr_assert(
+                eq(u64, d[j].partitions_count, rows[i].expected[j]), "row %zu directory %zu", i, j);
+        }
+    }
+}

@@ -78,8 +78,9 @@ Test(data_dir, is_founded_once_and_found_again)
 /* Each row: what is there before, and what the refusal must say. */
 Test(data_dir, refusals_name_the_fix)
 {
-#define IDS \
-    "\"cluster_id\": \"AAAAAAAAAAAAAAAAAAAAAQ\", \"directory_id\": \"AAAAAAAAAAAAAAAAAAAAAg\""
+#define IDS                                                                                      \
+    "\"cluster_id\": \"AAAAAAAAAAAAAAAAAAAAAQ\", \"directory_id\": \"AAAAAAAAAAAAAAAAAAAAAg\", " \
+    "\"controller_directory_id\": \"AAAAAAAAAAAAAAAAAAAAAg\""
     static const struct {
         const char *name;
         const char *format;  /* Text of format.json. */
@@ -139,6 +140,119 @@ Test(data_dir, refusals_name_the_fix)
         disk_sim_free(disk);
     }
 #undef IDS
+}
+
+/* Several: which files are there, which directories are given, what comes of it. */
+struct set_row {
+    const char *name;
+    const char *formats[3]; /* "cluster directory controller" ids, one letter each; NULL = empty. */
+    const char *given;      /* Numbers of directories. */
+    enum err expected;
+    const char *says; /* Or, when all is well, the numbers in the order of the result. */
+};
+
+static const char *const SET_DIRS[] = {"/data0", "/data1", "/data2"};
+
+static void write_format_of(struct sim_shard *ss, int number, const char *letters)
+{
+    char path[64];
+    char text[512];
+    (void)snprintf(path, sizeof(path), "%s/format.json", SET_DIRS[number]);
+    (void)snprintf(text,
+                   sizeof(text),
+                   "{\"version\": 1, \"node_id\": 3, \"cluster_id\": \"AAAAAAAAAAAAAAAAAAAA%cQ\", "
+                   "\"directory_id\": \"AAAAAAAAAAAAAAAAAAAA%cQ\", "
+                   "\"controller_directory_id\": \"AAAAAAAAAAAAAAAAAAAA%cQ\"}",
+                   letters[0],
+                   letters[1],
+                   letters[2]);
+    write_file(ss, path, text);
+}
+
+static enum err open_set(struct sim_shard *ss,
+                         const char *given,
+                         char why[DATA_WHY_SIZE],
+                         struct data_dir *ret_dirs)
+{
+    const char *paths[3];
+    uint32_t count = 0;
+    for (; given[count] != '\0'; count++) {
+        paths[count] = SET_DIRS[given[count] - '0'];
+    }
+    why[0] = '\0';
+    const struct data_dirs_open how = {.paths = paths, .count = count, .node_id = 3};
+    return data_dirs_open(ss->s, &how, why, ret_dirs);
+}
+
+Test(data_dir, several_are_told_apart_by_their_ids)
+{
+    static const struct set_row rows[] = {
+        {"all are new", {NULL, NULL, NULL}, "201", ERR_OK, "201"},
+        {"as they were", {"axx", "ayx", "azx"}, "012", ERR_OK, "012"},
+        {"in another order", {"axx", "ayx", "azx"}, "210", ERR_OK, "021"},
+        {"one more", {"axx", "ayx", NULL}, "210", ERR_OK, "021"},
+        {"a crash after the first was founded", {NULL, "ayy", NULL}, "012", ERR_OK, "102"},
+        {"without the controller's",
+         {"aww", "ayx", "azx"},
+         "12",
+         ERR_NOT_FOUND,
+         "with directory_id AAAAAAAAAAAAAAAAAAAAxQ, which has the controller's log"},
+        {"an empty one instead of the controller's",
+         {NULL, "ayx", NULL},
+         "01",
+         ERR_NOT_FOUND,
+         "not mounted; mount it"},
+        {"another cluster's",
+         {"axx", "bzx", NULL},
+         "01",
+         ERR_FOREIGN,
+         "/data1 belongs to cluster AAAAAAAAAAAAAAAAAAAAbQ, and /data0 to"},
+        {"a copy",
+         {"axx", "ayx", "ayx"},
+         "012",
+         ERR_FOREIGN,
+         "/data2 and /data1 have the same directory_id AAAAAAAAAAAAAAAAAAAAyQ"},
+        {"of two sets", {"axx", "ayw", NULL}, "01", ERR_FOREIGN, "do not belong together"},
+        {"twice", {"axx", NULL, NULL}, "00", ERR_LOCKED, "or given twice"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct set_row *row = &rows[i];
+        struct sim_shard ss;
+        struct data_dir dirs[3];
+        char why[DATA_WHY_SIZE];
+        struct disk_sim *disk = sim_disk_new();
+        sim_shard_init(&ss, disk, i + 1);
+        for (int n = 0; n < 3; n++) {
+            make_dir(&ss, SET_DIRS[n]);
+            if (row->formats[n] != NULL) {
+                write_format_of(&ss, n, row->formats[n]);
+            }
+        }
+        enum err e = open_set(&ss, row->given, why, dirs);
+        cr_assert(eq(int, e, row->expected), "%s: %s", row->name, why);
+        if (e != ERR_OK) {
+            cr_assert(strstr(why, row->says) != NULL, "%s: %s", row->name, why);
+        } else {
+            for (size_t n = 0; row->says[n] != '\0'; n++) {
+                cr_assert(
+                    eq(str, dirs[n].path, (char *)SET_DIRS[row->says[n] - '0']), "%s", row->name);
+                cr_assert(uuid_equal(&dirs[n].cluster_id, &dirs[0].cluster_id));
+                cr_assert(uuid_equal(&dirs[n].controller_directory_id, &dirs[0].directory_id));
+                cr_assert(
+                    eq(int, n > 0 && uuid_equal(&dirs[n].directory_id, &dirs[0].directory_id), 0));
+            }
+            const struct uuid first = dirs[0].directory_id;
+            data_dirs_close(ss.s, dirs, (uint32_t)strlen(row->given));
+            struct data_dir again[3];
+            e = open_set(&ss, row->given, why, again);
+            cr_assert(eq(int, e, ERR_OK), "%s: %s", row->name, why);
+            cr_assert(uuid_equal(&again[0].directory_id, &first));
+            data_dirs_close(ss.s, again, (uint32_t)strlen(row->given));
+        }
+        cr_assert(eq(u32, disk_sim_open_count(disk), 0), "%s", row->name);
+        sim_shard_done(&ss);
+        disk_sim_free(disk);
+    }
 }
 
 Test(data_dir, a_live_process_holds_it)
