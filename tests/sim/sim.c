@@ -121,6 +121,25 @@ static void seek_wrong_places(struct sim_swarm *w)
     w->capacity_size = 0;
 }
 
+/* Logs that are compacted again and again, over few keys: tombstones and markers see several runs,
+ * and live long enough to be dropped. */
+static void seek_compaction(struct sim_swarm *w)
+{
+    w->compacted_percent = 100;
+    w->keys_size_max = 1 << 20;
+    w->tombstone_percent = 30;
+    w->transaction_percent = 30;
+    w->segment_age_ms = 20;
+    w->segment_jitter_ms = 0;
+    w->cut_weight = 0;
+    w->start_weight /= 4;
+    w->record_size_max = 20;
+    w->batch_records_max = 20;
+    w->partitions = 1;
+    w->pause_us_max = 5000;
+    w->crashes_max = 3;
+}
+
 void sim_draw_swarm(struct sim *sim)
 {
     struct sim_swarm *w = &sim->swarm;
@@ -167,12 +186,16 @@ void sim_draw_swarm(struct sim *sim)
     w->index_size_max = (uint32_t)PICK(sim, 0, 1 << 10, 64 << 10);
     w->checkpoint_size = (uint32_t)PICK(sim, 0, 2 << 10, 16 << 10, 64 << 10);
     w->state_size_max = (uint32_t)PICK(sim, 0, 30 << 10);
+    w->missing_percent = (uint32_t)PICK(sim, 0, 0, 0, 0, 50);
     w->points_size_max = (uint32_t)PICK(sim, 64, 1 << 20, 1 << 20);
     w->segment_age_ms = (int64_t)PICK(sim, 20, 200, INT64_MAX, INT64_MAX);
     w->segment_jitter_ms = (int64_t)PICK(sim, 0, 10);
     w->timestamp_spread_ms = (uint32_t)PICK(sim, 1, 20, 20, 2000);
     w->timestamp_none_percent = (uint32_t)PICK(sim, 0, 0, 30);
     w->compressed_percent = (uint32_t)PICK(sim, 5, 5, 50);
+    if (sim->mode == SIM_STORAGE && w->misdirect_percent == 0 && sim_chance(sim, 20)) {
+        seek_compaction(w);
+    }
     w->ahead_size_max = (size_t)PICK(sim, 0, 64 << 10, 1 << 20, 1 << 20);
     w->ahead_chunk_size_max = (uint32_t)PICK(sim, 4 << 10, 16 << 10, 64 << 10);
     w->recycle_size_max = PICK(sim, 0, 256 << 10, 1 << 20, 4 << 20);
@@ -224,6 +247,7 @@ static const struct {
     FIELD(index_size_max),
     FIELD(checkpoint_size),
     FIELD(state_size_max),
+    FIELD(missing_percent),
     FIELD(misdirect_percent),
     FIELD(misread_one_in),
     FIELD(index_rot_percent),

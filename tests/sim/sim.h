@@ -71,6 +71,7 @@ struct sim_swarm {
     uint32_t checkpoint_size;     /* 0 = none are written. */
     uint32_t state_size_max;      /* Of what else an owner puts in: small in the store, large in a
                                      file. */
+    uint32_t missing_percent;     /* Chance that a quiet log loses a file for a life. */
     uint32_t misdirect_percent;   /* Chance that a quiet life has a misdirected write. */
     uint32_t misread_one_in;      /* A read meets the wrong place; 0 = never. */
     uint32_t index_rot_percent;   /* Chance that an index file is spoiled between two lives. */

@@ -269,6 +269,7 @@ static bool close_all(struct storage_run *run)
             }
         }
     }
+    missing_choose(run);
     for (uint16_t i = 0; i < run->life.machine.shards_count; i++) {
         log_shared_free(run->envs[i].shared);
         store_free(run->envs[i].store);
@@ -286,6 +287,7 @@ static void begin(struct life *l)
     struct storage_run *run = container_of(l, struct storage_run, life);
     struct sim *sim = run->sim;
     const struct sim_swarm *w = &sim->swarm;
+    run->lives_count++;
     run->is_settled = false;
     run->opening_count = 0;
     run->waiting_count = 0;
@@ -326,6 +328,7 @@ static bool live(struct life *l)
     }
     if (l->end == LIFE_GETS_QUIET) {
         (void)machine_run_for(&l->machine, QUIET_US);
+        missing_choose(run);
         return false;
     }
     if (l->end == LIFE_IS_LAST && !verify_all(run)) {
@@ -348,9 +351,14 @@ static void crashed(struct life *l)
 static void rest(struct life *l)
 {
     struct storage_run *run = container_of(l, struct storage_run, life);
+    const bool is_next_last = run->lives_count >= l->sim->swarm.crashes_max;
+    missing_give_back(run);
     misdirect_end_life(run);
     if (l->is_quiet && sim_chance(l->sim, l->sim->swarm.rot_percent)) {
         rot_plant(run);
+    }
+    if (l->is_quiet && !is_next_last) {
+        missing_take(run);
     }
 }
 

@@ -11,6 +11,7 @@
  *   storage_producers.c  the producer state of a log
  *   storage_misdirect.c  writes and reads that meet the wrong place
  *   storage_rot.c    damage on the disk, planted in acknowledged entries
+ *   storage_missing.c  a segment file that is not there for a while
  */
 #pragma once
 
@@ -75,6 +76,7 @@ struct part {
     bool has_leftovers;    /* Of a cut, or a deleted log, where the next entry goes. */
     uint64_t writes_count; /* Of the log, when that began. */
     uint32_t reads_count;  /* In flight. */
+    bool is_file_missing;  /* In this life: it does not open. */
     int64_t reader_offset; /* Where one that goes through the log comes next. */
 };
 
@@ -91,6 +93,7 @@ struct part_env {
 
 enum {
     MISDIRECTED_PATH_SIZE = 256,
+    MISSING_PATH_SIZE = 256,
 };
 
 /* The misdirected writes of a run, one in a life at most; storage_misdirect.c. */
@@ -104,6 +107,14 @@ struct misdirected {
     uint64_t to_pos;
 };
 
+/* The segment file that goes away; storage_missing.c. */
+struct missing {
+    struct part *part; /* NULL: none does. */
+    char dir[MISSING_PATH_SIZE / 2];
+    char path[MISSING_PATH_SIZE];
+    char away[MISSING_PATH_SIZE];
+};
+
 struct storage_run {
     struct sim *sim;
     struct life life;
@@ -113,6 +124,8 @@ struct storage_run {
     struct data_dir dir;
     struct machine_source driver;
     struct misdirected misdirected;
+    struct missing missing;
+    uint32_t lives_count;
     uint64_t act_us;        /* Of the next act. */
     uint64_t acts_left;     /* In this life. */
     uint32_t opening_count; /* Stores and logs on their way. */
@@ -196,6 +209,12 @@ bool misdirect_explains(const struct storage_run *run, enum err e);
 void misdirect_on_failure(struct storage_run *run);
 /* A store was hit: it may refuse to open. */
 bool misdirect_hit_store(const struct storage_run *run);
+
+/* Draws a file for it, of what the stores name at the end of a quiet life. */
+void missing_choose(struct storage_run *run);
+/* Between two lives: it goes for the next one, it comes back. */
+void missing_take(struct storage_run *run);
+void missing_give_back(struct storage_run *run);
 
 /* Flips a bit of an acknowledged entry of a part that was quiet. */
 void rot_plant(struct storage_run *run);

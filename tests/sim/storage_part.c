@@ -19,7 +19,7 @@ static void draw_policy(struct part *p)
     struct sim *sim = part_sim(p);
     struct model_log *m = &p->model;
     m->is_compacted = sim_chance(sim, sim->swarm.compacted_percent);
-    m->delete_retention_ms = rand_one_in(&sim->rand, 2) ? 0 : (int64_t)sim_between(sim, 1, 1000);
+    m->delete_retention_ms = (int64_t)sim_log_between(sim, 0, 10 * 1000);
     p->is_trimmed = !m->is_compacted || rand_one_in(&sim->rand, 2);
     p->has_transactions = m->is_compacted && rand_one_in(&sim->rand, 2);
     p->compaction = (struct compaction_config){
@@ -361,9 +361,17 @@ static void on_opened(void *context, enum err e)
     if (e != ERR_OK) {
         p->state = PART_NONE;
         p->log = NULL;
+    }
+    if (e == ERR_CORRUPT && p->is_file_missing) {
+        sim_mark(sim, "sim_segment_missing_refused");
+        run_settle(p->run);
+        return;
+    }
+    if (e != ERR_OK) {
         run_on_failure(p->run, "log_open", e);
         return;
     }
+    sim_check(sim, !p->is_file_missing, "%s: opened without one of its segments", p->name);
     p->state = PART_OPEN;
     p->term++;
     sim_trace(sim, "opened", p->number, log_last_index(p->log));

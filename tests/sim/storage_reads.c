@@ -15,7 +15,8 @@ struct read_probe {
     struct log_read read;
     struct part *part;
     uint64_t cuts_count;
-    int64_t start_offset; /* Of the log, when it began. */
+    int64_t start_offset;  /* Of the log, when it began. */
+    uint64_t marker_index; /* Of the transaction whose records were met last. */
     uint8_t *dst;
 };
 
@@ -34,8 +35,9 @@ pass_gone(struct read_probe *probe, const struct model_entry *e, int64_t base_of
         if (e->base_offset == base_offset) {
             return e;
         }
+        const uint64_t index = model_log_index_of(m, e);
         sim_check(part_sim(p),
-                  model_keys_may_be_gone(m, model_log_index_of(m, e), wall_ms),
+                  model_keys_may_be_gone(m, index, wall_ms) && index != probe->marker_index,
                   "%s: a read passes over a batch: offset=%" PRId64 " batch_at=%" PRId64
                   " next=%" PRId64,
                   p->name,
@@ -70,8 +72,10 @@ static void check_read(struct read_probe *probe)
                   r->offset,
                   done,
                   r->size);
-        struct part_batch unused;
-        part_keys_compare(p, e, slice_of(rest.data, batch_size(&h)), &unused);
+        struct part_batch found;
+        part_keys_compare(p, e, slice_of(rest.data, batch_size(&h)), &found);
+        probe->marker_index =
+            found.count > 0 && e->is_transactional ? e->marker_index : probe->marker_index;
         sim_check(sim,
                   !e->is_rotten || e->is_hidden,
                   "%s: a read gives a damaged batch: base_offset=%" PRId64,

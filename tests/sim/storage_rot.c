@@ -43,7 +43,9 @@ static void plant(struct storage_run *run, struct part *p, uint64_t index)
 {
     struct sim *sim = run->sim;
     const struct model_entry *e = model_log_at(&p->model, index);
-    if (e->size <= HEAD_SKIP || e->next_offset <= p->model.start_offset) {
+    /* What was compacted may stand as it was only in a file that nobody reads any more. */
+    const bool is_rewritten = p->model.is_compacted && index <= p->model.settled_index;
+    if (e->size <= HEAD_SKIP || e->next_offset <= p->model.start_offset || is_rewritten) {
         return;
     }
     char topic[UUID_TEXT_SIZE];
@@ -54,7 +56,7 @@ static void plant(struct storage_run *run, struct part *p, uint64_t index)
         .run = run, .dir = dir, .bytes = e->bytes + HEAD_SKIP, .size = e->size - HEAD_SKIP};
     disk_sim_each_file(sim->disk, &s, search_file);
     sim_check(sim,
-              s.count > 0 || p->model.is_compacted,
+              s.count > 0,
               "%s: an acknowledged entry is not on the disk: index=%" PRIu64,
               p->name,
               index);
