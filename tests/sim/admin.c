@@ -13,8 +13,8 @@
 
 enum {
     NAME_REST_US = 500 * 1000,
-    TOPIC_CONFIGS_MAX = 3,
-    NUMBER_SIZE = 16,
+    TOPIC_CONFIGS_MAX = 6,
+    NUMBER_SIZE = 24,
 };
 
 static bool is_retriable(const struct broker_run *run, int16_t code)
@@ -35,6 +35,23 @@ static bool may_reuse_name(const struct broker_run *run)
     return run->sim->clock.now_us - run->uncertain_us > NAME_REST_US;
 }
 
+static void draw_retention(struct sim *sim, struct history_rules *rules)
+{
+    rules->retention_ms = -1;
+    rules->retention_size_max = -1;
+    rules->topic_size_max = -1;
+    rules->is_trimmed = sim->swarm.start_weight > 0 && !rand_one_in(&sim->rand, 3);
+    if (rules->is_trimmed && rand_one_in(&sim->rand, 3)) {
+        rules->retention_ms = (int64_t)sim_log_between(sim, 50, 5000);
+    }
+    if (rules->is_trimmed && rand_one_in(&sim->rand, 4)) {
+        rules->retention_size_max = (int64_t)sim_log_between(sim, 1, 256 << 10);
+    }
+    if (rules->is_trimmed && rand_one_in(&sim->rand, 4)) {
+        rules->topic_size_max = (int64_t)sim_log_between(sim, 1, 512 << 10);
+    }
+}
+
 static void draw_settings(struct sim *sim, struct sim_topic *t)
 {
     t->rules = (struct history_rules){.codec = -1};
@@ -44,6 +61,7 @@ static void draw_settings(struct sim *sim, struct sim_topic *t)
     t->rules.is_ack_memory = rand_one_in(&sim->rand, 4);
     t->unflushed_records_max =
         rand_one_in(&sim->rand, 3) ? (uint32_t)sim_log_between(sim, 1, 1000) : 0;
+    draw_retention(sim, &t->rules);
 }
 
 static void begin_life(struct broker_run *run, struct sim_topic *t)
@@ -225,29 +243,50 @@ static void add_config(struct create_topics_request_topic *topic,
     topic->configs = configs;
 }
 
-/* text: memory for a number. */
+/* Memory for what a request says of a topic. */
+struct topic_configs {
+    struct create_topics_request_config configs[TOPIC_CONFIGS_MAX];
+    char numbers[TOPIC_CONFIGS_MAX][NUMBER_SIZE];
+};
+
+static void add_number(struct create_topics_request_topic *topic,
+                       struct topic_configs *c,
+                       const char *name,
+                       int64_t value)
+{
+    char *text = c->numbers[topic->configs_count];
+    (void)snprintf(text, NUMBER_SIZE, "%" PRId64, value);
+    add_config(topic, c->configs, name, text);
+}
+
 static void add_configs(const struct sim_topic *t,
                         struct create_topics_request_topic *topic,
-                        struct create_topics_request_config configs[TOPIC_CONFIGS_MAX],
-                        char text[NUMBER_SIZE])
+                        struct topic_configs *c)
 {
     static const char *const words[CODEC_COUNT] = {"uncompressed", "gzip", "snappy", "lz4", "zstd"};
     if (t->rules.codec != -1) {
-        add_config(topic, configs, "compression.type", words[t->rules.codec]);
+        add_config(topic, c->configs, "compression.type", words[t->rules.codec]);
     }
     if (t->rules.is_ack_memory) {
-        add_config(topic, configs, "coreflume.ack", "memory");
+        add_config(topic, c->configs, "coreflume.ack", "memory");
     }
     if (t->unflushed_records_max != 0) {
-        (void)snprintf(text, NUMBER_SIZE, "%u", t->unflushed_records_max);
-        add_config(topic, configs, "flush.messages", text);
+        add_number(topic, c, "flush.messages", t->unflushed_records_max);
+    }
+    if (t->rules.retention_ms >= 0) {
+        add_number(topic, c, "retention.ms", t->rules.retention_ms);
+    }
+    if (t->rules.retention_size_max >= 0) {
+        add_number(topic, c, "retention.bytes", t->rules.retention_size_max);
+    }
+    if (t->rules.topic_size_max >= 0) {
+        add_number(topic, c, "coreflume.retention.topic.bytes", t->rules.topic_size_max);
     }
 }
 
 static void send_create(struct admin *a)
 {
-    struct create_topics_request_config configs[TOPIC_CONFIGS_MAX];
-    char text[NUMBER_SIZE];
+    struct topic_configs configs;
     struct create_topics_request_topic topic;
     struct create_topics_request request;
     create_topics_request_init(&request);
@@ -255,7 +294,7 @@ static void send_create(struct admin *a)
     topic.name = slice_of_string(a->topic->name);
     topic.num_partitions = all_partitions_count(a->actor.run, a->topic);
     topic.replication_factor = 1;
-    add_configs(a->topic, &topic, configs, text);
+    add_configs(a->topic, &topic, &configs);
     request.topics = &topic;
     request.topics_count = 1;
     struct wbuf w;
@@ -359,6 +398,12 @@ static void begin_something(struct admin *a)
         t->state = TOPIC_DELETING;
         a->caller.was_uncertain = false;
         go_on(a, t);
+        return;
+    }
+    const bool is_trimmable = t->state == TOPIC_LIVE && t->rules.is_trimmed;
+    if (is_trimmable && !run->is_draining && sim_chance(sim, sim->swarm.start_weight * 2)) {
+        a->topic = t;
+        admin_send_trim(a);
         return;
     }
     if (rand_one_in(&sim->rand, 4)) {

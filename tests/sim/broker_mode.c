@@ -134,6 +134,9 @@ static void fill_settings(struct broker_run *run)
     settings->cluster.log_shared.files_max = 8;
     settings->recycle_size_max = w->recycle_size_max;
     settings->cluster.log_shared.recycle_file_size_min = 16 << 10;
+    settings->cluster.retention_check_us = sim_log_between(run->sim, 50 * 1000, 3 * 1000 * 1000);
+    settings->cluster.log_shared.compact_interval_us =
+        sim_log_between(run->sim, 100 * 1000, 5 * 1000 * 1000);
     settings->cluster.on_fatal = on_fatal;
     settings->cluster.fatal_context = run;
 }

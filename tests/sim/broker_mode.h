@@ -3,6 +3,7 @@
  *
  *   broker_mode.c  one life of the broker: start, run, stop
  *   admin.c        creates and deletes topics, compares metadata
+ *   trim.c         deletes records, for the admin
  *   crowd.c        creates and deletes many topics at once
  *   producer.c     sends batches, repeats what was not acknowledged
  *   consumer.c     reads everything, over and over
@@ -58,10 +59,19 @@ struct actor {
     void (*act)(struct actor *a);
 };
 
+/* What one partition's log was asked to be cut to, and what was known then. */
+struct asked_start {
+    bool is_asked;
+    int64_t offset; /* -1 = the high watermark. */
+    int64_t start;
+    int64_t high_watermark;
+};
+
 struct admin {
     struct actor actor;
     struct kafka_caller caller;
     struct sim_topic *topic; /* That the call is about. */
+    struct asked_start asked[TOPIC_PARTITIONS_MAX];
 };
 
 /* Topics with long names that are created and deleted by one request: a burst for the controller's
@@ -115,6 +125,7 @@ struct producer {
 struct consumer_position {
     uint32_t life;
     int64_t offset;
+    bool is_lost; /* It was below the log start: the earliest offset is asked for. */
 };
 
 struct consumer {
@@ -156,6 +167,9 @@ bool actor_connect(struct actor *a, struct kafka_client *c);
 
 void admin_init(struct admin *a, struct broker_run *run);
 void admin_done(struct admin *a);
+
+/* Deletes records of a's topic. */
+void admin_send_trim(struct admin *a);
 
 void crowd_init(struct crowd *c, struct broker_run *run);
 void crowd_done(struct crowd *c);

@@ -24,6 +24,8 @@ struct read_item {
     int32_t partition;
     int64_t offset;
     int64_t high_watermark; /* Known when the request left. */
+    int64_t start;          /* Likewise. */
+    bool is_lost;           /* The position was below the log start. */
     int64_t timestamp;      /* ListOffsets. */
     bool is_early;          /* The topic may or may not be there yet. */
 };
@@ -78,8 +80,16 @@ static void take_fetched(struct read_call *rc,
     if (h == NULL || is_passing(run, answer->error_code)) {
         return;
     }
+    struct consumer_position *position = &c->positions[item->topic][item->partition];
+    const bool is_current = position->life == item->life && position->offset == item->offset;
+    if (answer->error_code == KAFKA_OFFSET_OUT_OF_RANGE &&
+        history_may_be_deleted(h, item->offset)) {
+        sim_mark(sim, "sim_fetch_below_log_start");
+        position->is_lost |= is_current;
+        return;
+    }
     sim_check(sim,
-              answer->error_code == KAFKA_NONE,
+              answer->error_code == KAFKA_NONE && item->offset >= item->start,
               "%s: Fetch v%d at %" PRId64 ": error_code=%d high_watermark=%" PRId64,
               h->name,
               rc->call.version,
@@ -87,9 +97,13 @@ static void take_fetched(struct read_call *rc,
               answer->error_code,
               answer->high_watermark);
     history_high_watermark(h, item->high_watermark, answer->high_watermark);
+    const bool has_start = rc->call.version >= 5;
+    if (has_start) {
+        history_start(h, item->start, answer->log_start_offset);
+    }
     sim_check(sim,
               answer->last_stable_offset == answer->high_watermark &&
-                  (rc->call.version < 5 || answer->log_start_offset == 0),
+                  (!has_start || answer->log_start_offset <= answer->high_watermark),
               "%s: last_stable_offset=%" PRId64 " log_start_offset=%" PRId64,
               h->name,
               answer->last_stable_offset,
@@ -101,8 +115,7 @@ static void take_fetched(struct read_call *rc,
               h->name,
               end,
               answer->high_watermark);
-    struct consumer_position *position = &c->positions[item->topic][item->partition];
-    if (position->life == item->life && position->offset == item->offset) {
+    if (is_current) {
         position->offset = end;
     }
     sim_trace(sim, "fetched", (uint64_t)item->offset, (uint64_t)end);
@@ -191,6 +204,16 @@ static void send_fetch(struct read_call *rc)
 
 /* ---- ListOffsets ---- */
 
+/* A position that was lost is the earliest one now. */
+static void find_again(struct consumer *c, const struct read_item *item, int64_t start)
+{
+    struct consumer_position *position = &c->positions[item->topic][item->partition];
+    if (position->life == item->life && position->is_lost) {
+        position->is_lost = false;
+        position->offset = start > position->offset ? start : position->offset;
+    }
+}
+
 static void take_offset(struct read_call *rc,
                         const struct read_item *item,
                         const struct list_offsets_response_partition *answer)
@@ -209,10 +232,11 @@ static void take_offset(struct read_call *rc,
     if (item->timestamp == TIMESTAMP_LATEST) {
         history_high_watermark(h, item->high_watermark, answer->offset);
     } else if (item->timestamp == TIMESTAMP_EARLIEST) {
-        sim_check(sim, answer->offset == 0, "%s: earliest=%" PRId64, h->name, answer->offset);
+        history_start(h, item->start, answer->offset);
+        find_again(rc->consumer, item, answer->offset);
     } else if (answer->offset != -1) {
         sim_check(sim,
-                  answer->offset >= 0 && answer->timestamp >= item->timestamp,
+                  answer->offset >= item->start && answer->timestamp >= item->timestamp,
                   "%s: ListOffsets: asked=%" PRId64 " got=%" PRId64,
                   h->name,
                   item->timestamp,
@@ -271,7 +295,7 @@ static void send_list_offsets(struct read_call *rc)
         struct read_item *item = &rc->items[i];
         list_offsets_request_topic_init(&topics[i]);
         list_offsets_request_partition_init(&partitions[i]);
-        item->timestamp = draw_timestamp(sim);
+        item->timestamp = item->is_lost ? TIMESTAMP_EARLIEST : draw_timestamp(sim);
         topics[i].name = slice_of_string(run->topics[item->topic].name);
         topics[i].partitions = &partitions[i];
         topics[i].partitions_count = 1;
@@ -315,17 +339,26 @@ static void gather_items(struct consumer *c, struct read_call *rc, bool with_ear
                                    .partition = is_known ? j : j + (int32_t)extra,
                                    .offset = position->offset,
                                    .is_early = !is_known,
+                                   .is_lost = position->is_lost,
+                                   .start = t->histories[j].start,
                                    .high_watermark = t->histories[j].high_watermark};
         }
     }
 }
 
-/* While a topic is being created, its partitions are asked for all the time. */
-static bool draw_offsets(const struct broker_run *run)
+/* While a topic is being created, its partitions are asked for all the time; and so are those
+ * where the position is lost. */
+static bool draw_offsets(const struct consumer *c)
 {
+    const struct broker_run *run = c->actor.run;
     uint32_t one_in = 8;
     for (uint32_t i = 0; i < run->topics_count; i++) {
-        one_in = run->topics[i].state == TOPIC_CREATING ? 1 : one_in;
+        const struct sim_topic *t = &run->topics[i];
+        one_in = t->state == TOPIC_CREATING ? 1 : one_in;
+        for (int32_t j = 0; t->state == TOPIC_LIVE && j < t->partitions_count; j++) {
+            const struct consumer_position *position = &c->positions[i][j];
+            one_in = position->life == t->life && position->is_lost ? 1 : one_in;
+        }
     }
     return rand_one_in(&run->sim->rand, one_in);
 }
@@ -341,7 +374,7 @@ static void consumer_act(struct actor *actor)
     struct read_call *rc = calloc(1, sizeof(*rc));
     assert(rc != NULL);
     rc->consumer = c;
-    bool asks_for_offsets = draw_offsets(actor->run);
+    bool asks_for_offsets = draw_offsets(c);
     gather_items(c, rc, asks_for_offsets);
     if (rc->items_count == 0) {
         free(rc);
@@ -384,8 +417,8 @@ bool consumer_is_drained(const struct consumer *c)
                 const struct acked_batch *a = &h->acked[h->acked_count - 1];
                 acked_end = a->base_offset + h->batches[a->batch].records_count;
             }
-            bool is_read = position->life == t->life && position->offset >= h->high_watermark &&
-                           position->offset >= acked_end;
+            bool is_read = position->life == t->life && !position->is_lost &&
+                           position->offset >= h->high_watermark && position->offset >= acked_end;
             if (!is_read) {
                 return false;
             }

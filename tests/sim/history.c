@@ -112,8 +112,12 @@ history_add(struct history *h, struct slice bytes, int32_t records_count, bool i
     if ((h->batches_count + 1) * 2 > h->table_size) {
         table_grow(h);
     }
+    struct batch_header header;
+    enum err e = batch_header_decode(bytes, &header);
+    assert(e == ERR_OK);
     uint32_t batch = h->batches_count++;
     h->batches[batch] = (struct sent_batch){.hash = hash_of(h, bytes),
+                                            .max_timestamp = header.max_timestamp,
                                             .records_count = records_count,
                                             .is_idempotent = is_idempotent,
                                             .acked_offset = -1,
@@ -186,8 +190,9 @@ static void see_first_time(struct history *h, struct sent_batch *b, int64_t base
 {
     struct sim *sim = h->sim;
     uint32_t number = (uint32_t)(b - h->batches);
+    const bool is_behind_deleted = base_offset > h->seen_end && base_offset <= h->start;
     sim_check(sim,
-              base_offset == h->seen_end,
+              base_offset == h->seen_end || is_behind_deleted,
               "%s: a hole or an overlap: base_offset=%" PRId64 " expected=%" PRId64,
               h->name,
               base_offset,
@@ -218,6 +223,17 @@ static void see_first_time(struct history *h, struct sent_batch *b, int64_t base
     }
     h->seen[h->seen_count++] = (struct seen_batch){.base_offset = base_offset, .batch = number};
     h->seen_end = base_offset + b->records_count;
+}
+
+/* It stands where nobody had read before what is there was deleted: this answer is an old one. */
+static bool is_in_hole(const struct history *h, int64_t base_offset, int64_t end)
+{
+    const struct seen_batch *before = find_seen(h, base_offset);
+    if (end > h->start || before == NULL) {
+        return false;
+    }
+    const bool is_first = before->base_offset > base_offset;
+    return is_first || before->base_offset + h->batches[before->batch].records_count <= base_offset;
 }
 
 static int64_t read_one(struct history *h, int64_t offset, struct slice bytes, bool is_first)
@@ -255,6 +271,9 @@ static int64_t read_one(struct history *h, int64_t offset, struct slice bytes, b
               offset);
     if (header.base_offset >= h->seen_end) {
         see_first_time(h, b, header.base_offset);
+        return end;
+    }
+    if (is_in_hole(h, header.base_offset, end)) {
         return end;
     }
     const struct seen_batch *seen = find_seen(h, header.base_offset);
@@ -297,6 +316,67 @@ void history_high_watermark(struct history *h, int64_t known, int64_t told)
     }
 }
 
+/* Retention by time alone takes what is old enough. */
+static void check_aged(const struct history *h, int64_t start)
+{
+    const int64_t now_ms = clock_wall_ms(&h->sim->clock.clock);
+    for (size_t i = 0; i < h->acked_count; i++) {
+        const struct acked_batch *a = &h->acked[i];
+        const struct sent_batch *b = &h->batches[a->batch];
+        const bool is_taken = a->base_offset >= h->start_asked && a->base_offset < start;
+        sim_check(h->sim,
+                  !is_taken || b->max_timestamp + h->rules.retention_ms < now_ms,
+                  "%s: retention took a young batch: base_offset=%" PRId64 " timestamp=%" PRId64
+                  " now=%" PRId64 " start=%" PRId64,
+                  h->name,
+                  a->base_offset,
+                  b->max_timestamp,
+                  now_ms,
+                  start);
+    }
+}
+
+static bool is_retained(const struct history *h)
+{
+    return h->rules.retention_ms >= 0 || h->rules.retention_size_max >= 0 ||
+           h->rules.topic_size_max >= 0;
+}
+
+void history_start(struct history *h, int64_t known, int64_t told)
+{
+    sim_check(h->sim,
+              told >= known,
+              "%s: the log start fell: from=%" PRId64 " to=%" PRId64,
+              h->name,
+              known,
+              told);
+    if (told <= h->start) {
+        return;
+    }
+    sim_check(h->sim,
+              told <= h->start_asked || is_retained(h),
+              "%s: nobody wanted such a log start: told=%" PRId64 " asked=%" PRId64,
+              h->name,
+              told,
+              h->start_asked);
+    if (h->rules.retention_size_max < 0 && h->rules.topic_size_max < 0) {
+        check_aged(h, told);
+    }
+    h->start = told;
+    h->high_watermark = told > h->high_watermark ? told : h->high_watermark;
+}
+
+void history_ask_start(struct history *h, int64_t offset)
+{
+    const int64_t wanted = offset == -1 ? INT64_MAX : offset;
+    h->start_asked = wanted > h->start_asked ? wanted : h->start_asked;
+}
+
+bool history_may_be_deleted(const struct history *h, int64_t offset)
+{
+    return offset < h->start_asked || is_retained(h);
+}
+
 void history_crashed(struct history *h)
 {
     if (!h->rules.is_ack_memory) {
@@ -316,6 +396,9 @@ void history_finish(struct history *h)
     for (size_t i = 0; i < h->acked_count; i++) {
         const struct acked_batch *a = &h->acked[i];
         const struct seen_batch *seen = find_seen(h, a->base_offset);
+        if (a->base_offset + h->batches[a->batch].records_count <= h->start) {
+            continue; /* Deleted. */
+        }
         sim_check(h->sim,
                   seen != NULL && seen->base_offset == a->base_offset && seen->batch == a->batch,
                   "%s: an acknowledged batch is gone: batch=%u base_offset=%" PRId64

@@ -5,7 +5,8 @@
  *   offsets are contiguous: no hole, no overlap
  *   a batch of an idempotent producer stands there once, others at most as often as they were sent
  *   what was read once is read again the same
- *   the high watermark never falls
+ *   the high watermark never falls, and neither does the log start
+ *   the log start moves only as far as somebody asked for, or retention may
  *   nothing is read that nobody sent
  *   it stands there in the codec of the topic
  *
@@ -26,6 +27,7 @@ struct sent_batch {
     uint64_t hash; /* Of the bytes that the broker must not touch. */
     int32_t records_count;
     bool is_idempotent;
+    int64_t max_timestamp;
     uint32_t sent_count;
     uint32_t seen_count;  /* At different offsets. */
     int64_t acked_offset; /* The last one acknowledged; -1 = none. */
@@ -45,8 +47,12 @@ struct seen_batch {
 
 /* What the topic's configuration makes of the promises. */
 struct history_rules {
-    int8_t codec;       /* compression.type: enum batch_codec, -1 = as sent. */
-    bool is_ack_memory; /* coreflume.ack=memory */
+    int8_t codec;               /* compression.type: enum batch_codec, -1 = as sent. */
+    bool is_ack_memory;         /* coreflume.ack=memory */
+    bool is_trimmed;            /* Records are deleted: by a client, and as the next two say. */
+    int64_t retention_ms;       /* retention.ms; -1 = not set */
+    int64_t retention_size_max; /* retention.bytes, likewise. */
+    int64_t topic_size_max;     /* coreflume.retention.topic.bytes, likewise. */
 };
 
 struct history {
@@ -61,11 +67,13 @@ struct history {
     struct acked_batch *acked;
     size_t acked_count;
     size_t acked_capacity;
-    struct seen_batch *seen; /* Contiguous from offset 0. */
+    struct seen_batch *seen; /* Contiguous, but for what nobody read before it was deleted. */
     size_t seen_count;
     size_t seen_capacity;
     int64_t seen_end;
     int64_t high_watermark; /* Highest ever told. */
+    int64_t start;          /* Of the log: highest ever told. */
+    int64_t start_asked;    /* Somebody wants, or wanted, it to be here at least. */
 };
 
 void history_init(struct history *h,
@@ -91,6 +99,13 @@ int64_t history_read(struct history *h, int64_t offset, struct slice bytes);
 
 /* An answer said so; known is what h->high_watermark was when the request left. */
 void history_high_watermark(struct history *h, int64_t known, int64_t told);
+
+/* The log start, likewise. */
+void history_start(struct history *h, int64_t known, int64_t told);
+/* A client asks for it: -1 = the high watermark. */
+void history_ask_start(struct history *h, int64_t offset);
+/* What stands at offset may have been deleted. */
+bool history_may_be_deleted(const struct history *h, int64_t offset);
 
 /* All was read up to the high watermark: every acknowledged batch must have been seen. */
 void history_finish(struct history *h);

@@ -21,6 +21,7 @@ struct produce_item {
     uint32_t life;
     int32_t partition;
     uint32_t batch;
+    int64_t start; /* Of the log, as known when the request left. */
 };
 
 struct produce_call {
@@ -79,6 +80,9 @@ static void lane_choose(struct producer *p, struct lane *l)
     }
     if (t->rules.is_ack_memory && p->is_idempotent) {
         return; /* A batch that a crash took would leave a gap in the sequence for good. */
+    }
+    if (t->rules.is_trimmed && p->is_idempotent && sim->swarm.checkpoint_size == 0) {
+        return; /* The broker may forget it with its batches, and take anything then. */
     }
     int32_t partition = (int32_t)rand_below(&sim->rand, (uint64_t)t->partitions_count);
     if (is_taken(p, t, partition)) {
@@ -236,6 +240,9 @@ static void on_item_answered(struct producer *p,
     struct lane_entry *entry = lane_find(l, item->batch);
     assert(entry != NULL);
     l->in_flight_count--;
+    if (answer->error_code == KAFKA_NONE && answer->log_start_offset != -1) {
+        history_start(history_of(l), item->start, answer->log_start_offset);
+    }
     if (answer->error_code == KAFKA_NONE) {
         on_item_acked(p, item, entry, answer->base_offset);
         return;
@@ -397,7 +404,8 @@ static void gather_items(struct producer *p, struct produce_call *pc)
                                                                  .topic = l->topic,
                                                                  .life = l->life,
                                                                  .partition = l->partition,
-                                                                 .batch = entry->batch};
+                                                                 .batch = entry->batch,
+                                                                 .start = history_of(l)->start};
         }
     }
 }
