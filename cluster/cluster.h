@@ -152,8 +152,8 @@ struct partition_op {
 
 void cluster_partition_submit(struct cluster *c, struct partition_op *op);
 
-/* Asks for the early end of a PARTITION_WAIT in flight, or of a PARTITION_PRODUCE that waits for
- * room (one that is appended goes on); its on_done still comes (ERR_CANCELLED, or what it would
+/* Asks for the early end of an operation that waits: for data, for room, for its partition to open,
+ * for a commit (what is appended goes on, and may still happen); its on_done still comes (ERR_CANCELLED, or what it would
  * have been if it was faster). Asking twice is harmless. cancel must stay valid until that on_done
  * AND its own on_done. */
 struct partition_cancel {

@@ -641,16 +641,13 @@ void partition_serve(struct partition *p, struct partition_op *op)
 
 void partition_cancel_op(struct partition *p, const struct partition_op *op)
 {
-    struct list *const queues[] = {&p->waits, &p->backlog, &p->early};
+    struct list *const queues[] = {&p->waits, &p->backlog, &p->early, &p->start_waits};
     for (size_t i = 0; i < sizeof(queues) / sizeof(queues[0]); i++) {
         list_for_each (node, queues[i]) {
             if (node != &op->link) {
                 continue;
             }
             struct partition_op *found = container_of(node, struct partition_op, link);
-            if (found->kind != PARTITION_WAIT && found->kind != PARTITION_PRODUCE) {
-                return;
-            }
             list_remove(node);
             p->env->counters->waits -= queues[i] == &p->waits;
             p->env->counters->backlog -= queues[i] == &p->backlog;

@@ -1,9 +1,7 @@
 /* DeleteRecords: the log of a partition starts further on, for good. */
 #include "kafka/proto/delete_records.h"
 
-#include "cluster/cluster.h"
-#include "core/assert.h"
-#include "core/shard.h"
+#include "kafka/fanout.h"
 #include "kafka/handlers/handlers.h"
 #include "kafka/lookup.h"
 #include "kafka/request.h"
@@ -13,33 +11,31 @@ enum {
 };
 
 struct part {
-    struct partition_op op;
+    struct fanout_part fan;
     struct delete_records_response_partition *out;
-    bool is_submitted;
 };
 
 struct delete_records_state {
+    struct fanout fanout;
     struct delete_records_response out;
     struct part *parts;
     size_t parts_count;
-    size_t pending_count;
 };
 
-static void on_done(struct partition_op *op)
+static void on_part(struct fanout *f, struct fanout_part *fan, enum err e)
 {
-    struct request *r = op->context;
-    struct delete_records_state *state = r->state;
-    struct part *part = container_of(op, struct part, op);
-    part->out->error_code = (int16_t)kafka_error_of(op->result);
-    if (op->result == ERR_OK) {
-        part->out->low_watermark = op->offsets.log_start_offset;
+    (void)f;
+    struct part *part = container_of(fan, struct part, fan);
+    part->out->error_code = (int16_t)kafka_error_of(e);
+    if (e == ERR_OK) {
+        part->out->low_watermark = fan->op.offsets.log_start_offset;
     }
-    assert_cmp(state->pending_count, >, 0);
-    state->pending_count--;
-    if (state->pending_count == 0) {
-        request_answer(r, &state->out);
-    }
-    request_release(r);
+}
+
+static void on_all(struct fanout *f)
+{
+    struct delete_records_state *state = f->request->state;
+    request_answer(f->request, &state->out);
 }
 
 static void prepare_part(struct request *r,
@@ -55,14 +51,11 @@ static void prepare_part(struct request *r,
     if (error != KAFKA_NONE) {
         return;
     }
-    struct partition_op *op = &part->op;
+    struct partition_op *op = &part->fan.op;
     op->kind = PARTITION_DELETE_RECORDS;
     op->current_leader_epoch = -1;
     op->in.delete_records.offset = in->offset; /* -1 means the same to both. */
-    op->on_done = on_done;
-    op->context = r;
-    part->is_submitted = true;
-    state->pending_count++;
+    fanout_add(&state->fanout, &part->fan);
 }
 
 /* part is the first of the topic's partitions. */
@@ -88,7 +81,7 @@ prepare_topic(struct request *r, const struct delete_records_request_topic *in, 
         const struct delete_records_request_partition *in_part = &in->partitions[i];
         part->out = &out->partitions[i];
         const enum kafka_error error =
-            lookup_partition(topic_error, t, in_part->partition_index, &part->op.id);
+            lookup_partition(topic_error, t, in_part->partition_index, &part->fan.op.id);
         prepare_part(r, part, in_part, error);
     }
     return true;
@@ -119,20 +112,19 @@ static bool prepare(struct request *r)
 
 void handle_delete_records(struct request *r)
 {
-    r->state = request_alloc(r, 1, sizeof(struct delete_records_state));
-    if (r->state == NULL || !prepare(r)) {
+    const struct delete_records_request *in = r->in;
+    struct delete_records_state *state = request_alloc(r, 1, sizeof(*state));
+    r->state = state;
+    if (state == NULL) {
+        request_abort(r, "no memory");
+        return;
+    }
+    fanout_init(&state->fanout, r);
+    state->fanout.on_part = on_part;
+    state->fanout.on_all = on_all;
+    if (!prepare(r)) {
         request_abort(r, "too many partitions");
         return;
     }
-    struct delete_records_state *state = r->state;
-    if (state->pending_count == 0) {
-        request_answer(r, &state->out);
-        return;
-    }
-    for (size_t i = 0; i < state->parts_count; i++) {
-        if (state->parts[i].is_submitted) {
-            request_hold(r);
-            cluster_partition_submit(r->d->cluster, &state->parts[i].op);
-        }
-    }
+    fanout_run(&state->fanout, in->timeout_ms < 0 ? 0 : in->timeout_ms);
 }

@@ -1,9 +1,7 @@
 /* ListOffsets: the bounds of a log, or the first record at or after a time. */
 #include "kafka/proto/list_offsets.h"
 
-#include "cluster/cluster.h"
-#include "core/assert.h"
-#include "core/shard.h"
+#include "kafka/fanout.h"
 #include "kafka/handlers/handlers.h"
 #include "kafka/lookup.h"
 #include "kafka/request.h"
@@ -26,17 +24,16 @@ enum {
 };
 
 struct part {
-    struct partition_op op;
+    struct fanout_part fan;
     int64_t timestamp; /* As asked. */
     struct list_offsets_response_partition *out;
-    bool is_submitted;
 };
 
 struct list_offsets_state {
+    struct fanout fanout;
     struct list_offsets_response out;
     struct part *parts;
     size_t parts_count;
-    size_t pending_count;
 };
 
 static bool is_read_committed(const struct request *r)
@@ -85,7 +82,7 @@ static void set_offset(struct part *part, const struct request *r, int64_t offse
 
 static void set_found(struct part *part, const struct request *r)
 {
-    const struct partition_op *op = &part->op;
+    const struct partition_op *op = &part->fan.op;
     const int64_t offset = op->out.find_time.offset;
     if (offset < 0 || offset >= latest_offset(r, &op->offsets)) {
         return; /* None: -1, -1, -1 and no error (KIP-79). */
@@ -94,11 +91,13 @@ static void set_found(struct part *part, const struct request *r)
     part->out->timestamp = op->out.find_time.timestamp;
 }
 
-static void set_result(struct part *part, const struct request *r)
+static void on_part(struct fanout *f, struct fanout_part *fan, enum err e)
 {
-    const struct partition_op *op = &part->op;
-    if (op->result != ERR_OK) {
-        part->out->error_code = (int16_t)kafka_error_of(op->result);
+    struct part *part = container_of(fan, struct part, fan);
+    const struct request *r = f->request;
+    const struct partition_op *op = &fan->op;
+    if (e != ERR_OK) {
+        part->out->error_code = (int16_t)kafka_error_of(e);
         return;
     }
     switch (part->timestamp) {
@@ -121,27 +120,18 @@ static void set_result(struct part *part, const struct request *r)
     }
 }
 
-static void on_done(struct partition_op *op)
+static void on_all(struct fanout *f)
 {
-    struct request *r = op->context;
-    struct list_offsets_state *state = r->state;
-    set_result(container_of(op, struct part, op), r);
-    assert_cmp(state->pending_count, >, 0);
-    state->pending_count--;
-    if (state->pending_count == 0) {
-        request_answer(r, &state->out);
-    }
-    request_release(r);
+    struct list_offsets_state *state = f->request->state;
+    request_answer(f->request, &state->out);
 }
 
 static void
 prepare_op(struct request *r, struct part *part, const struct list_offsets_request_partition *in)
 {
     struct list_offsets_state *state = r->state;
-    struct partition_op *op = &part->op;
+    struct partition_op *op = &part->fan.op;
     op->current_leader_epoch = in->current_leader_epoch;
-    op->on_done = on_done;
-    op->context = r;
     if (in->timestamp >= 0 || in->timestamp == TIMESTAMP_MAX) {
         op->kind = PARTITION_FIND_TIME;
         op->in.find_time.timestamp =
@@ -151,8 +141,7 @@ prepare_op(struct request *r, struct part *part, const struct list_offsets_reque
         op->kind = PARTITION_OFFSETS;
     }
     part->timestamp = in->timestamp;
-    part->is_submitted = true;
-    state->pending_count++;
+    fanout_add(&state->fanout, &part->fan);
 }
 
 static void prepare_part(struct request *r,
@@ -195,7 +184,7 @@ static bool prepare_topic(struct request *r,
         const struct list_offsets_request_partition *in_part = &in->partitions[i];
         part->out = &out->partitions[i];
         enum kafka_error error =
-            lookup_partition(topic_error, t, in_part->partition_index, &part->op.id);
+            lookup_partition(topic_error, t, in_part->partition_index, &part->fan.op.id);
         if (seen_times(seen, in->name, in_part->partition_index) > 1) {
             error = KAFKA_INVALID_REQUEST;
         }
@@ -237,20 +226,18 @@ static bool prepare(struct request *r)
 
 void handle_list_offsets(struct request *r)
 {
-    r->state = request_alloc(r, 1, sizeof(struct list_offsets_state));
-    if (r->state == NULL || !prepare(r)) {
+    struct list_offsets_state *state = request_alloc(r, 1, sizeof(*state));
+    r->state = state;
+    if (state == NULL) {
+        request_abort(r, "no memory");
+        return;
+    }
+    fanout_init(&state->fanout, r);
+    state->fanout.on_part = on_part;
+    state->fanout.on_all = on_all;
+    if (!prepare(r)) {
         request_abort(r, "too many partitions");
         return;
     }
-    struct list_offsets_state *state = r->state;
-    if (state->pending_count == 0) {
-        request_answer(r, &state->out);
-        return;
-    }
-    for (size_t i = 0; i < state->parts_count; i++) {
-        if (state->parts[i].is_submitted) {
-            request_hold(r);
-            cluster_partition_submit(r->d->cluster, &state->parts[i].op);
-        }
-    }
+    fanout_run(&state->fanout, FANOUT_NO_TIMEOUT); /* Nothing is waited for but the shards. */
 }

@@ -1,14 +1,11 @@
-/* Produce: each partition's batch goes to the shard that owns it, in the order of the request; the
- * answer leaves when all are done or the request's timeout has passed. A batch that was not done in
- * time is called back if it still waits for room, so that its frame, which no connection is charged
- * for any more, does not stay; one that is appended goes on and may still become durable. The
- * client is told that it cannot know (REQUEST_TIMED_OUT).
+/* Produce: each partition's batch goes to the shard that owns it, in the order of the request, and
+ * is waited for as kafka/fanout.h has it. A batch that is called back is one that waits for room:
+ * its frame, which no connection is charged for any more, must not stay.
  */
 #include "kafka/proto/produce.h"
 
-#include "cluster/cluster.h"
 #include "core/assert.h"
-#include "core/shard.h"
+#include "kafka/fanout.h"
 #include "kafka/handlers/handlers.h"
 #include "kafka/lookup.h"
 #include "kafka/request.h"
@@ -19,29 +16,22 @@ enum {
     ACKS_ALL = -1,
     ACKS_NONE = 0,
     ACKS_LEADER = 1,
-    /* Clients that send 0 expect what Kafka does for one replica: success. Nothing is durable in
-     * no time, so that the least wait is long enough for any healthy disk. */
-    TIMEOUT_MS_MIN = 1000,
 };
 
 struct part {
-    struct partition_op op;
-    struct partition_cancel cancel;
+    struct fanout_part fan;
     struct produce_response_partition *out;
     struct produce_response_record_error record_error; /* What out may point at. */
-    bool is_done;
 };
 
 struct produce_state {
+    struct fanout fanout;
     struct produce_response out;
     struct part *parts;
     size_t parts_count;
-    size_t pending_count;  /* Parts submitted and not done. */
     size_t uncopied_count; /* Parts whose batch still lies in the frame. */
     bool is_failed;        /* Some partition has an error. */
     int16_t acks;
-    struct timer timer;
-    struct request *request;
 };
 
 static void set_error(struct produce_state *state,
@@ -52,7 +42,6 @@ static void set_error(struct produce_state *state,
     part->out->error_code = (int16_t)error;
     part->out->error_message = message;
     part->out->base_offset = -1;
-    part->is_done = true;
     state->is_failed = true;
 }
 
@@ -66,17 +55,21 @@ static enum kafka_error error_of(const struct request *r, enum err e)
                : error;
 }
 
-static void set_result(struct produce_state *state, struct part *part)
+static void on_part(struct fanout *f, struct fanout_part *fan, enum err e)
 {
-    const struct partition_op *op = &part->op;
-    if (op->result == ERR_OK) {
+    struct part *part = container_of(fan, struct part, fan);
+    struct produce_state *state = f->request->state;
+    const struct partition_op *op = &fan->op;
+    if (e == ERR_OK) {
         part->out->base_offset = op->out.produce.base_offset;
         part->out->log_append_time_ms = op->out.produce.append_time_ms;
         part->out->log_start_offset = op->offsets.log_start_offset;
-        part->is_done = true;
         return;
     }
-    set_error(state, part, error_of(state->request, op->result), kafka_error_advice(op->result));
+    set_error(state, part, error_of(f->request, e), kafka_error_advice(e));
+    if (e == ERR_TIMED_OUT) {
+        return;
+    }
     const struct batch_fault *fault = &op->out.produce.fault;
     if (fault->message == NULL) {
         return;
@@ -92,9 +85,10 @@ static void set_result(struct produce_state *state, struct part *part)
     }
 }
 
-static void answer(struct request *r)
+static void on_all(struct fanout *f)
 {
-    struct produce_state *state = r->state;
+    struct request *r = f->request;
+    const struct produce_state *state = r->state;
     if (state->acks != ACKS_NONE) {
         request_answer(r, &state->out);
     } else if (state->is_failed) {
@@ -107,57 +101,13 @@ static void answer(struct request *r)
 
 static void on_copied(struct partition_op *op)
 {
-    struct request *r = op->context;
-    struct produce_state *state = r->state;
+    const struct fanout *f = op->context;
+    struct produce_state *state = f->request->state;
     assert_cmp(state->uncopied_count, >, 0);
     state->uncopied_count--;
     if (state->uncopied_count == 0) {
-        request_drop_frame(r);
+        request_drop_frame(f->request);
     }
-}
-
-static void on_done(struct partition_op *op)
-{
-    struct request *r = op->context;
-    struct produce_state *state = r->state;
-    assert_cmp(state->pending_count, >, 0);
-    state->pending_count--;
-    if (!request_is_answered(r)) {
-        set_result(state, container_of(op, struct part, op));
-        if (state->pending_count == 0) {
-            timer_cancel(&r->d->s->timers, &state->timer);
-            answer(r);
-        }
-    }
-    request_release(r);
-}
-
-static void on_cancelled(struct partition_cancel *cancel)
-{
-    request_release(cancel->target->context);
-}
-
-static void call_back(struct request *r, struct part *part)
-{
-    part->cancel = (struct partition_cancel){.target = &part->op, .on_done = on_cancelled};
-    request_hold(r);
-    cluster_partition_cancel(r->d->cluster, &part->cancel);
-}
-
-static void on_timeout(struct timer *t)
-{
-    struct produce_state *state = container_of(t, struct produce_state, timer);
-    struct request *r = state->request;
-    for (size_t i = 0; i < state->parts_count; i++) {
-        struct part *part = &state->parts[i];
-        if (!part->is_done) {
-            set_error(state, part, KAFKA_REQUEST_TIMED_OUT, kafka_error_advice(ERR_TIMED_OUT));
-            call_back(r, part);
-        }
-    }
-    request_hold(r);
-    answer(r);
-    request_release(r);
 }
 
 /* What can be said without asking the partition's shard. */
@@ -192,15 +142,14 @@ static void prepare_op(struct request *r, struct part *part, struct slice batch)
 {
     const struct produce_request *in = r->in;
     struct produce_state *state = r->state;
-    part->op.kind = PARTITION_PRODUCE;
-    part->op.current_leader_epoch = -1;
-    part->op.on_done = on_done;
-    part->op.context = r;
-    part->op.in.produce.batch = batch;
-    part->op.in.produce.acks = in->acks;
-    part->op.in.produce.produce_version = r->version;
-    part->op.in.produce.on_copied = on_copied;
-    state->pending_count++;
+    struct partition_op *op = &part->fan.op;
+    op->kind = PARTITION_PRODUCE;
+    op->current_leader_epoch = -1;
+    op->in.produce.batch = batch;
+    op->in.produce.acks = in->acks;
+    op->in.produce.produce_version = r->version;
+    op->in.produce.on_copied = on_copied;
+    fanout_add(&state->fanout, &part->fan);
     state->uncopied_count++;
 }
 
@@ -211,7 +160,7 @@ static void prepare_part(struct request *r,
                          const struct produce_request_partition *in)
 {
     const char *why = (const char *)kafka_error_advice(ERR_TOPIC_UNKNOWN).data;
-    enum kafka_error error = lookup_partition(topic_error, t, in->index, &part->op.id);
+    enum kafka_error error = lookup_partition(topic_error, t, in->index, &part->fan.op.id);
     if (error == KAFKA_NONE) {
         error = check(r, t, in, &why);
     }
@@ -293,25 +242,13 @@ void handle_produce(struct request *r)
         return;
     }
     state->acks = in->acks;
-    state->request = r;
-    timer_init(&state->timer, on_timeout);
+    fanout_init(&state->fanout, r);
+    state->fanout.on_part = on_part;
+    state->fanout.on_all = on_all;
     if (!prepare(r)) {
         request_abort(r, "too many partitions");
         return;
     }
-    if (state->pending_count == 0) {
-        answer(r);
-        return;
-    }
-    if (state->acks != ACKS_NONE) {
-        const int64_t timeout_ms =
-            in->timeout_ms > TIMEOUT_MS_MIN ? in->timeout_ms : TIMEOUT_MS_MIN;
-        shard_timer_arm(r->d->s, &state->timer, (uint64_t)timeout_ms * 1000);
-    }
-    for (size_t i = 0; i < state->parts_count; i++) {
-        if (!state->parts[i].is_done) {
-            request_hold(r);
-            cluster_partition_submit(r->d->cluster, &state->parts[i].op);
-        }
-    }
+    const int32_t timeout_ms = in->timeout_ms < 0 ? 0 : in->timeout_ms;
+    fanout_run(&state->fanout, state->acks == ACKS_NONE ? FANOUT_NO_TIMEOUT : timeout_ms);
 }

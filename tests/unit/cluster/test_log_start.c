@@ -192,6 +192,49 @@ Test(log_start, delete_records_as_kafka_answers_it)
     end_node(n, disk);
 }
 
+static void clear_target(struct partition_cancel *cancel)
+{
+    cancel->target = NULL;
+}
+
+/* The disk hangs: whoever waits for the commit of a new start may leave; the start comes all the
+ * same when the disk goes on. */
+Test(log_start, a_deletion_that_waits_can_be_called_back)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = start_node(disk, 1, 1);
+    const struct partition_id id = {create(n, "t", 1, "retention.ms", "-1"), 0};
+    for (int i = 0; i < 10; i++) {
+        produce(n, &id, wall_ms(n));
+    }
+    io_fault_add(&n->shards[0].io_fault,
+                 &(struct io_fault_rule){
+                     .kind = IO_FAULT_ANY,
+                     .fd = IO_FAULT_ANY,
+                     .at = 1,
+                     .count = UINT32_MAX,
+                     .action = IO_FAULT_HANG,
+                 });
+    bool is_done = false;
+    struct partition_op op = delete_op(&id, 4);
+    op.on_done = set_flag;
+    op.context = &is_done;
+    cluster_partition_submit(sim_node_cluster(n, 0), &op);
+    run_for(n, 100000);
+    cr_assert(not(is_done));
+    struct partition_cancel cancel = {.target = &op, .on_done = clear_target};
+    cluster_partition_cancel(sim_node_cluster(n, 0), &cancel);
+    run_for(n, 1000);
+    cr_assert(is_done);
+    cr_assert(eq(int, op.result, ERR_CANCELLED));
+    cr_assert(eq(ptr, cancel.target, NULL));
+    io_fault_clear(&n->shards[0].io_fault);
+    io_fault_release(&n->shards[0].io_fault);
+    run_for(n, 100000);
+    cr_assert(eq(i64, offsets_of(n, &id).log_start_offset, 4));
+    end_node(n, disk);
+}
+
 Test(log_start, delete_records_needs_a_policy_with_delete)
 {
     struct disk_sim *disk = new_disk();

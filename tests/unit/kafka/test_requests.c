@@ -6,6 +6,7 @@
 #include "kafka/api_table.h"
 #include "kafka/proto/api_versions.h"
 #include "kafka/proto/create_topics.h"
+#include "kafka/proto/delete_records.h"
 #include "kafka/proto/delete_topics.h"
 #include "kafka/proto/error_codes.h"
 #include "kafka/proto/init_producer_id.h"
@@ -237,6 +238,48 @@ Test(delete_topics, may_be_switched_off)
                      version >= 3 ? KAFKA_TOPIC_DELETION_DISABLED : KAFKA_INVALID_REQUEST));
         kafka_rig_done(&g);
     }
+}
+
+/* ---- DeleteRecords ---- */
+
+/* One partition is late: it is said to be so, and called back. */
+Test(delete_records, a_timeout_answers_and_calls_back)
+{
+    struct kafka_rig g;
+    kafka_rig_init(&g);
+    fake_cluster_add_topic(&g.cluster, "topic", 2);
+    struct delete_records_request_partition partitions[] = {
+        {.partition_index = 0, .offset = 5},
+        {.partition_index = 1, .offset = -1},
+    };
+    struct delete_records_request_topic topic = {
+        .name = slice_of_string("topic"), .partitions = partitions, .partitions_count = 2};
+    struct delete_records_request in;
+    delete_records_request_init(&in);
+    in.topics = &topic;
+    in.topics_count = 1;
+    in.timeout_ms = 5000;
+    kafka_rig_send(&g, &DELETE_RECORDS_API, 2, &in);
+    struct partition_op *op = fake_cluster_op(&g.cluster, 0);
+    cr_assert(eq(i64, op->in.delete_records.offset, 5));
+    fake_cluster_end_op_at(
+        &g.cluster, op, ERR_OK, &(struct partition_offsets){.log_start_offset = 5});
+    kafka_rig_advance(&g, 4999 * 1000);
+    cr_assert(eq(ptr, (void *)kafka_rig_answer(&g, &DELETE_RECORDS_API, 2), NULL));
+    kafka_rig_advance(&g, 2000);
+    const struct delete_records_response *out = kafka_rig_answer(&g, &DELETE_RECORDS_API, 2);
+    const struct delete_records_response_partition *p = out->topics[0].partitions;
+    cr_assert(eq(i64, p[0].low_watermark, 5));
+    cr_assert(eq(int, p[1].error_code, KAFKA_REQUEST_TIMED_OUT));
+    cr_assert(eq(i64, p[1].low_watermark, -1));
+
+    cr_assert(eq(u32, g.cluster.cancels_count, 1));
+    cr_assert(eq(ptr, g.cluster.cancels[0]->target, fake_cluster_op(&g.cluster, 1)));
+    fake_cluster_end_op(&g.cluster, fake_cluster_op(&g.cluster, 1), ERR_CANCELLED, 0);
+    fake_cluster_end_cancel(&g.cluster);
+    kafka_rig_run(&g);
+    cr_assert(eq(sz, kafka_rig_memory(&g), 0));
+    kafka_rig_done(&g);
 }
 
 /* ---- ListOffsets ---- */
