@@ -153,9 +153,9 @@ struct partition_op {
 void cluster_partition_submit(struct cluster *c, struct partition_op *op);
 
 /* Asks for the early end of an operation that waits: for data, for room, for its partition to open,
- * for a commit (what is appended goes on, and may still happen); its on_done still comes (ERR_CANCELLED, or what it would
- * have been if it was faster). Asking twice is harmless. cancel must stay valid until that on_done
- * AND its own on_done. */
+ * for a commit (what is appended goes on, and may still happen); its on_done still comes
+ * (ERR_CANCELLED, or what it would have been if it was faster). Asking twice is harmless. cancel
+ * must stay valid until that on_done AND its own on_done. */
 struct partition_cancel {
     struct partition_op *target;
     void (*on_done)(struct partition_cancel *cancel);
