@@ -36,6 +36,7 @@
 #define OPTION_NODE_ID              "node.id"
 #define OPTION_PARTITIONS_DEFAULT   "num.partitions"
 #define OPTION_PARTITIONS_MAX       "coreflume.partitions.max"
+#define OPTION_PINNED               "coreflume.fetch.pinned.bytes"
 #define OPTION_PRODUCER_EXPIRATION  "producer.id.expiration.ms"
 #define OPTION_PRODUCERS_MAX        "coreflume.partition.producers.max"
 #define OPTION_PROTOCOL_MAP         "listener.security.protocol.map"

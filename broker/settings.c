@@ -305,6 +305,7 @@ read_limits(struct broker_settings *settings, const struct config *config, uint1
     cluster->log.checkpoint_size = (uint64_t)config_number(config, OPTION_CHECKPOINT);
     cluster->retention_check_us = (uint64_t)config_number(config, OPTION_RETENTION_INTERVAL) * 1000;
     cluster->log_shared.ahead_size_max = (size_t)config_number(config, OPTION_READAHEAD);
+    cluster->log_shared.pinned_size_max = (size_t)config_number(config, OPTION_PINNED);
     cluster->log_shared.background.bytes_per_s =
         (uint64_t)config_number(config, OPTION_BACKGROUND_BYTES);
     cluster->log_shared.background.ops_per_s =

@@ -381,13 +381,14 @@ static void lower_request_size(struct start *st)
     }
 }
 
-/* What is read ahead comes from the same memory, too; an eighth of it is a lot. */
-static void lower_readahead(struct start *st)
+/* What is read ahead and what answers refer to are in the same memory, too. An eighth each is a
+ * lot; and of the reserve, a quarter, answers must leave appends most. */
+static void lower_read_sizes(struct start *st)
 {
-    size_t *size = &st->settings.cluster.log_shared.ahead_size_max;
-    if (*size > st->memory_size / 8) {
-        *size = st->memory_size / 8;
-    }
+    struct log_shared_options *o = &st->settings.cluster.log_shared;
+    const size_t size_max = st->memory_size / 8;
+    o->ahead_size_max = o->ahead_size_max < size_max ? o->ahead_size_max : size_max;
+    o->pinned_size_max = o->pinned_size_max < size_max ? o->pinned_size_max : size_max;
 }
 
 static enum err check_memory(struct start *st, char why[WHY_SIZE])
@@ -400,7 +401,7 @@ static enum err check_memory(struct start *st, char why[WHY_SIZE])
     /* The cache of log tails lives in the same pool as requests: a quarter, beside the reserve's
      * quarter, leaves them half. */
     st->settings.cluster.log_shared.cache_size_max = st->memory_size / 4;
-    lower_readahead(st);
+    lower_read_sizes(st);
     lower_request_size(st);
     if (!config_bool(st->config, OPTION_MEMORY_LOCK)) {
         return ERR_OK;

@@ -83,9 +83,10 @@ struct partition_op {
         } produce;
         struct {
             int64_t offset;
-            size_t size_max; /* PEEK: no need to look further. */
-            uint8_t *dst;    /* READ */
-            size_t dst_size; /* READ */
+            size_t size_max;     /* PEEK: no need to look further. */
+            uint8_t *dst;        /* READ */
+            size_t dst_size;     /* READ */
+            uint32_t pieces_max; /* READ: as of struct log_read. */
             bool is_read_committed;
         } fetch;
         struct {
@@ -117,8 +118,10 @@ struct partition_op {
             struct batch_fault fault;
         } produce;
         struct {
-            size_t size;        /* PEEK: readable bytes; READ: bytes copied. */
-            size_t size_needed; /* READ with ERR_TOO_LARGE. */
+            size_t size;         /* PEEK: readable bytes; READ: bytes of batches. */
+            size_t size_needed;  /* READ with ERR_TOO_LARGE. */
+            struct log_pin *pin; /* READ: as of struct log_read; to be released. */
+            size_t copied_size;  /* READ: in dst. */
         } fetch;
         struct {
             int64_t offset;

@@ -35,6 +35,8 @@ static void on_read(struct log_read *r)
     struct partition *p = op->server;
     op->out.fetch.size = r->result == ERR_OK ? r->size : 0;
     op->out.fetch.size_needed = r->result == ERR_TOO_LARGE ? r->size_needed : 0;
+    op->out.fetch.pin = r->pin;
+    op->out.fetch.copied_size = r->copied_size;
     p->env->counters->fetched_bytes += op->out.fetch.size;
     partition_finish(p, op, r->result);
     partition_read_ended(p);
@@ -46,6 +48,8 @@ void partition_read(struct partition *p, struct partition_op *op)
     enum err e = check_range(p, offset);
     op->out.fetch.size = 0;
     op->out.fetch.size_needed = 0;
+    op->out.fetch.pin = NULL;
+    op->out.fetch.copied_size = 0;
     partition_offsets(p, &op->offsets);
     if (e != ERR_OK || offset >= p->high_watermark) {
         partition_finish(p, op, e);
@@ -56,6 +60,7 @@ void partition_read(struct partition *p, struct partition_op *op)
         .end_offset = p->high_watermark,
         .dst = op->in.fetch.dst,
         .dst_size = op->in.fetch.dst_size,
+        .pieces_max = op->in.fetch.pieces_max,
         .on_done = on_read,
     };
     p->reads_count++;

@@ -98,6 +98,18 @@ static void add_read_stats(struct shard_dir *dir)
          .name = "coreflume_readahead_wasted_bytes_total",
          .help = "Of those, what no reader came for.",
          .value = &n->ahead_wasted_bytes},
+        {.kind = STAT_GAUGE,
+         .name = "coreflume_pinned_bytes",
+         .help = "Memory that answers refer to which consumers have not taken yet.",
+         .value = &n->pinned_size},
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_referred_bytes_total",
+         .help = "Bytes answered by reference.",
+         .value = &n->pinned_bytes},
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_pin_refused_bytes_total",
+         .help = "Bytes copied because consumers held too much memory already.",
+         .value = &n->unpinned_bytes},
     };
     for (size_t i = 0; i < sizeof(described) / sizeof(described[0]); i++) {
         add_stat(dir, &described[i]);
@@ -250,6 +262,7 @@ static struct log_shared_options options_of(const struct shard_dir *dir)
     o.cache_size_max /= count;
     o.index_size_max /= count;
     o.ahead_size_max /= count;
+    o.pinned_size_max /= count;
     o.compact_keys_size_max /= count;
     o.files_max = (o.files_max + count - 1) / count;
     o.recycle_size_max = dir->settings->recycle_size_max / dir->s->shards_count;
@@ -316,7 +329,7 @@ void shard_dir_stop_background(struct shard_dir *dir)
 bool shard_dir_is_idle(const struct shard_dir *dir)
 {
     return (dir->flusher == NULL || flusher_is_idle(dir->flusher)) &&
-           !log_shared_is_busy(dir->log_env.shared);
+           !log_shared_is_busy(dir->log_env.shared) && !log_shared_is_pinned(dir->log_env.shared);
 }
 
 static void on_store_closed(void *context)

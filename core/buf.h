@@ -36,6 +36,7 @@ struct buf {
     uint8_t *data;   /* Aligned to min(capacity, 2 MiB). */
     size_t capacity; /* A power of two >= the size asked for. */
     uint32_t refs_count;
+    uint32_t pins_count; /* The owner's: references of those who are not to be waited for. */
     enum buf_class class;
     struct buf_pool *pool;
 };

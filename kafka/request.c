@@ -90,6 +90,12 @@ void request_answer_pieces(struct request *r,
     conn_answer_pieces(take_conn_request(r), memory, pieces, pieces_count);
 }
 
+void request_on_release(struct request *r, struct conn_release *rel)
+{
+    assert(r->conn_request != NULL);
+    conn_request_on_release(r->conn_request, rel);
+}
+
 void request_answer_nothing(struct request *r)
 {
     conn_answer_nothing(take_conn_request(r));

@@ -91,6 +91,9 @@ void request_answer_pieces(struct request *r,
                            const struct conn_piece *pieces,
                            uint32_t pieces_count);
 
+/* As conn_request_on_release, before the answer. */
+void request_on_release(struct request *r, struct conn_release *rel);
+
 /* No answer: Produce with acks=0. */
 void request_answer_nothing(struct request *r);
 

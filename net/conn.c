@@ -37,7 +37,7 @@ struct conn_request *conn_request_new(struct conn *c)
             return NULL;
         }
     }
-    memset(r, 0, sizeof(*r));
+    memset(r, 0, offsetof(struct conn_request, iov));
     list_init(&r->link);
     r->conn = c;
     c->requests_count++;
@@ -50,6 +50,11 @@ static void answer_free(struct conn_request *r)
         buf_unref(r->answer_bufs[i]);
     }
     r->iov_count = 0;
+    while (r->releases != NULL) {
+        struct conn_release *rel = r->releases;
+        r->releases = rel->next;
+        rel->run(rel);
+    }
     free(r->answer_memory);
     r->answer_memory = NULL;
     r->conn->answers_size -= r->answer_size;
@@ -189,6 +194,12 @@ void conn_answer_pieces(struct conn_request *r,
     if (!is_wanted) {
         conn_request_free(r);
     }
+}
+
+void conn_request_on_release(struct conn_request *r, struct conn_release *rel)
+{
+    rel->next = r->releases;
+    r->releases = rel;
 }
 
 void conn_answer_nothing(struct conn_request *r)

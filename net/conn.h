@@ -37,10 +37,17 @@ enum conn_class {
 };
 
 enum {
-    CONN_ANSWER_IOV_MAX = 32,
+    CONN_ANSWER_IOV_MAX = NET_IOV_MAX,
     CONN_ANSWERS_SIZE_DEFAULT = 1 << 20,
     CONN_STOP_TIMEOUT_US_DEFAULT = 2 * 1000 * 1000,
     CONN_PATIENCE_US_DEFAULT = 5 * 1000 * 1000,
+};
+
+/* Somebody who is told when the memory of an answer is not needed any more: it was sent, or never
+ * will be. Intrusive; must stay until run. */
+struct conn_release {
+    struct conn_release *next; /* Private. */
+    void (*run)(struct conn_release *rel);
 };
 
 /* One request from its frame to its answer. Allocated by conn; the handler's own state hangs off
@@ -61,10 +68,11 @@ struct conn_request {
     uint8_t prefix[4]; /* The answer's length. */
     uint64_t answer_size;
     struct stream_send send;
-    struct iovec iov[CONN_ANSWER_IOV_MAX];
     uint32_t iov_count;
-    struct buf *answer_bufs[CONN_ANSWER_IOV_MAX]; /* One reference each, by slot; NULL = none. */
     void *answer_memory; /* malloc'ed answer bytes, freed when sent; NULL = none. */
+    struct conn_release *releases;
+    struct iovec iov[CONN_ANSWER_IOV_MAX];        /* From here on zeroed as it is used. */
+    struct buf *answer_bufs[CONN_ANSWER_IOV_MAX]; /* One reference each, by slot; NULL = none. */
 };
 
 struct conn_limits {
@@ -143,6 +151,10 @@ void conn_answer_pieces(struct conn_request *r,
                         void *memory,
                         const struct conn_piece *pieces,
                         uint32_t pieces_count);
+
+/* rel is run when the answer that is about to be given is not needed any more. It may lie in the
+ * answer's memory. */
+void conn_request_on_release(struct conn_request *r, struct conn_release *rel);
 
 /* The request has no answer (Produce with acks=0). */
 void conn_answer_nothing(struct conn_request *r);

@@ -25,7 +25,9 @@
 #include "core/err.h"
 #include "core/ids.h"
 #include "core/list.h"
+#include "core/slice.h"
 #include "core/wbuf.h"
+#include "core/xmsg.h"
 #include "storage/entry.h"
 #include "storage/space.h"
 
@@ -215,12 +217,33 @@ void log_roll_next(struct log *l);
  * else an estimate by index points, never 0 if there is a batch. */
 size_t log_readable_size(const struct log *l, int64_t offset, int64_t end_offset, size_t max);
 
+enum {
+    LOG_PIECES_MAX = 32,
+};
+
+/* What a read answers by reference: its bytes stay as they are until log_pin_release, whatever
+ * becomes of the log. Whoever has it may be another shard, and only reads. */
+struct log_pin {
+    struct slice pieces[LOG_PIECES_MAX]; /* All of the answer, in order. */
+    struct buf *bufs[LOG_PIECES_MAX];    /* What holds them; NULL: the piece lies in dst. */
+    uint32_t pieces_count;
+
+    struct log_shared *shared; /* Private, as what follows. */
+    struct xmsg msg;
+    struct xmsg_hop route;
+};
+/* From any shard; the memory goes back to the log's. */
+void log_pin_release(struct shard *here, struct log_pin *pin);
+
 /* One read. dst may belong to another shard that waits for the answer. */
 struct log_read {
     int64_t offset;
     int64_t end_offset;
     uint8_t *dst;
     size_t dst_size;
+    /* Above 1: large batches are answered by reference, in at most so many pieces, as long as what
+     * is pinned on the shard is within its limit. */
+    uint32_t pieces_max;
     void (*on_done)(struct log_read *r); /* Never inside log_read_begin. */
 
     /* Result. The batch that contains offset comes whole, followed by whole batches.
@@ -232,6 +255,8 @@ struct log_read {
     enum err result;
     size_t size;
     size_t size_needed;
+    struct log_pin *pin; /* To be released; NULL: all is in dst. */
+    size_t copied_size;  /* Of size, in dst, from its beginning on. */
 
     struct list link; /* Private, as what follows. */
     struct log *log;

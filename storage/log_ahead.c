@@ -31,7 +31,7 @@ static void free_chunk(struct ahead_chunk *c)
     stats->ahead_size -= c->buf->capacity;
     if (c->is_taken) {
         stats->ahead_taken_bytes += c->size;
-    } else {
+    } else if (c->is_read) {
         stats->ahead_wasted_bytes += c->size;
     }
     st->chunks_count--;
@@ -39,6 +39,24 @@ static void free_chunk(struct ahead_chunk *c)
     list_remove(&c->link);
     buf_unref(c->buf); /* A walk may still have it as its window. */
     free(c);
+}
+
+/* Those that have not had their turn at the gate need not come any more, unless the reader waits:
+ * it is told by what comes. */
+static void call_back(struct ahead_stream *st)
+{
+    if (st->is_waited_for) {
+        return;
+    }
+    list_for_each_safe (n, &st->chunks) {
+        struct ahead_chunk *c = container_of(n, struct ahead_chunk, link);
+        if (gate_is_waiting(&c->gate)) {
+            log_gate_cancel(&shared_of(st)->gate, &c->gate);
+            c->is_filling = false;
+            st->fills_count--;
+            segment_file_unuse(st->segment);
+        }
+    }
 }
 
 /* Those in front of pos, which the reader has passed; those on their way are passed later. */
@@ -92,6 +110,7 @@ static void end_stream(struct ahead_stream *st)
         list_remove(&st->link);
         a->streams_count--;
         a->readers_count -= is_reader(st) ? 1 : 0;
+        call_back(st);
     }
     free_chunks(st);
     free_if_over(st);
@@ -160,6 +179,8 @@ static void on_filled(struct io_op *op)
     struct ahead_stream *st = c->stream;
     struct log_segment *seg = st->segment;
     c->is_filling = false;
+    c->is_read = true;
+    log_gate_leave(&shared_of(st)->gate, c->size);
     shared_of(st)->stats.ahead_read_bytes += op->done_size;
     seg->log->stats.disk_read_bytes += op->done_size;
     segment_file_unuse(seg);
@@ -183,7 +204,9 @@ static uint64_t share_of(const struct log_shared *ls)
 /* Half of the share, so that one is read while the other is taken. */
 static uint64_t chunk_size_for(const struct log_shared *ls, uint64_t share)
 {
+    const uint64_t size_max = log_gate_size(&ls->gate);
     uint64_t size = ls->options.ahead_chunk_size_max;
+    size = size < size_max ? size : size_max;
     while (size > share / 2 && size > LOG_AHEAD_CHUNK_SIZE_MIN) {
         size /= 2;
     }
@@ -196,6 +219,12 @@ static bool may_fill(const struct ahead_stream *st)
     const struct log *l = seg->log;
     return is_reader(st) && !st->is_ended && l->state == LOG_OPEN && l->end == NULL &&
            !l->is_failed && segment_file_is_open(seg);
+}
+
+static void on_gate_turn(struct gate_wait *gate)
+{
+    struct ahead_chunk *c = container_of(gate, struct ahead_chunk, gate);
+    io_submit(&shared_of(c->stream)->s->io, &c->op);
 }
 
 static bool start_fill(struct ahead_stream *st, uint64_t size)
@@ -230,7 +259,10 @@ static bool start_fill(struct ahead_stream *st, uint64_t size)
         .pos = c->pos,
         .on_done = on_filled,
     };
-    io_submit(&ls->s->io, &c->op);
+    gate_wait_init(&c->gate, on_gate_turn);
+    if (log_gate_enter(&ls->gate, &c->gate, size, false)) {
+        io_submit(&ls->s->io, &c->op);
+    }
     return true;
 }
 
@@ -313,6 +345,18 @@ last_chunk(const struct ahead_stream *st, struct ahead_chunk *first, uint64_t en
     return c;
 }
 
+/* The reader is there before them. */
+static void
+hurry(struct ahead_stream *st, struct ahead_chunk *first, const struct ahead_chunk *last)
+{
+    for (struct ahead_chunk *c = first;; c = container_of(c->link.next, struct ahead_chunk, link)) {
+        log_gate_hurry(&shared_of(st)->gate, &c->gate);
+        if (c == last) {
+            return;
+        }
+    }
+}
+
 /* An entry that lies in more than one chunk is put together. */
 static bool join_chunks(struct log_walk *w, struct ahead_chunk *first, struct ahead_chunk *last)
 {
@@ -355,6 +399,7 @@ enum ahead_answer log_ahead_take(struct log_walk *w)
     }
     if (is_wait) {
         st->is_waited_for = true;
+        hurry(st, first, last);
         fill(st);
         return AHEAD_WAIT;
     }

@@ -26,6 +26,7 @@
 #include "core/io.h"
 #include "core/list.h"
 #include "core/timer.h"
+#include "storage/log_gate.h"
 
 struct log;
 struct log_segment;
@@ -55,8 +56,10 @@ struct ahead_chunk {
     struct buf *buf;
     uint64_t pos;
     uint64_t size;
-    bool is_filling;
-    bool is_taken; /* Some walk was in it. */
+    bool is_filling; /* Or waits for its turn at the gate. */
+    bool is_read;    /* It came. */
+    bool is_taken;   /* Some walk was in it. */
+    struct gate_wait gate;
     struct io_op op;
 };
 

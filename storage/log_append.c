@@ -384,6 +384,7 @@ static void on_round_write(struct flush_client *c)
         pg = pg->link.next == &l->pages ? NULL : container_of(pg->link.next, struct log_page, link);
     }
     l->rounds[l->rounds_count++] = round;
+    log_gate_round_begun(&l->env.shared->gate);
     log_fill_check(l);
 }
 
@@ -419,6 +420,7 @@ static void on_round_flushed(struct flush_client *c)
     const struct log_round round = l->rounds[0];
     l->rounds_count--;
     memmove(&l->rounds[0], &l->rounds[1], l->rounds_count * sizeof(l->rounds[0]));
+    log_gate_round_ended(&l->env.shared->gate);
     if (l->is_failed) {
         log_poke(l);
         return;

@@ -5,6 +5,7 @@
  *   log_room.c       what an append waits for
  *   log_page.c       tail pages: memory images of the end of the log, later cache
  *   log_walk.c       walking entries in pages and on disk, for all that reads
+ *   log_pin.c        answers by reference
  *   log_ahead.c      reading ahead of readers that lag; log_ahead_priv.h
  *   log_read.c       log_read        log_query.c    log_time_query
  *   log_recover.c, log_recover_scan.c opening
@@ -35,6 +36,7 @@
 #include "storage/flusher.h"
 #include "storage/log.h"
 #include "storage/log_ahead_priv.h"
+#include "storage/log_gate.h"
 #include "storage/log_shared.h"
 #include "storage/pace.h"
 #include "storage/recycle.h"
@@ -592,6 +594,7 @@ struct log_shared {
     struct timer idle_timer;    /* Closes those that were idle for long. */
     struct buf *zeros;
     struct log_ahead ahead;
+    struct log_gate gate; /* Of reads for clients. */
     struct log_shared_stats stats;
 };
 
@@ -636,6 +639,7 @@ struct log_walk {
     uint32_t window_size;                 /* What one read from disk brings. */
     bool is_one_segment;                  /* Ends at the end of segment. */
     bool is_patient;                      /* Waits for memory instead of ending with ERR_BUSY. */
+    bool is_for_client;                   /* Its reads from disk go through the gate. */
     struct ahead_stream *ahead;           /* See log_ahead_join; NULL = reads for itself. */
     void (*on_start)(struct log_walk *w); /* After log_walk_park, from the loop. */
     /* A header alone, before its payload is read from disk. NULL = WALK_ON. */
@@ -649,7 +653,8 @@ struct log_walk {
     struct scan_result result;
     enum err error;
     struct segment_window window;
-    bool was_on_disk; /* Not all came from pages. */
+    bool was_on_disk;      /* Not all came from pages. */
+    struct buf *entry_buf; /* Holds result.payload, in on_entry. */
 
     /* Private. */
     struct list link; /* In log.walks or log.parked. */
@@ -658,6 +663,7 @@ struct log_walk {
     uint64_t need_pos;
     uint64_t need_size;
     struct io_op op;
+    struct gate_wait gate;
     struct segment_wait wait;
     struct buf_waiter memory;
 };
@@ -685,6 +691,13 @@ void log_walk_done(struct log_walk *w);
 /* Calls on_start from the loop, when no cut is going on; cuts and closes wait from then on until
  * log_walk_done. */
 void log_walk_park(struct log_walk *w);
+
+/* log_pin.c */
+
+/* Adds a batch that lies in b to the answer of r, by reference. False: it has to be copied. */
+bool log_pin_add(struct log_read *r, struct buf *b, struct slice batch);
+/* What was copied to the end of dst is the next part of the answer, if that has pieces. */
+void log_pin_note_copy(struct log_read *r, size_t size);
 
 /* log_read.c */
 

@@ -436,6 +436,7 @@ void log_time_query_begin(struct log *l, struct log_time_query *q)
     q->state = ts;
     log_walk_init(&ts->walk, l);
     ts->walk.is_one_segment = true;
+    ts->walk.is_for_client = true;
     ts->walk.on_start = on_start;
     ts->walk.on_entry = on_entry;
     ts->walk.on_end = on_end;

@@ -107,7 +107,11 @@ static enum walk_verdict on_entry(struct log_walk *w, const struct scan_result *
         return WALK_STOP;
     }
     if (h->type == ENTRY_DATA && h->next_offset > r->offset) {
-        memcpy(r->dst + r->size, entry->payload.data, entry->payload.size);
+        if (!log_pin_add(r, w->entry_buf, entry->payload)) {
+            log_pin_note_copy(r, entry->payload.size);
+            memcpy(r->dst + r->copied_size, entry->payload.data, entry->payload.size);
+            r->copied_size += entry->payload.size;
+        }
         r->size += entry->payload.size;
         read_walk_of(w)->answered = w->scan;
         read_walk_of(w)->answered_base = w->segment->base.index;
@@ -246,6 +250,9 @@ void log_read_begin(struct log *l, struct log_read *r)
     r->result = ERR_OK;
     r->size = 0;
     r->size_needed = 0;
+    r->pin = NULL;
+    r->copied_size = 0;
+    assert_cmp(r->pieces_max, <=, LOG_PIECES_MAX);
 
     struct read_walk *rw = malloc(sizeof(*rw));
     if (rw == NULL) {
@@ -255,6 +262,7 @@ void log_read_begin(struct log *l, struct log_read *r)
     r->state = rw;
     log_walk_init(&rw->walk, l);
     rw->walk.window_size = window_size_for(r);
+    rw->walk.is_for_client = true;
     rw->walk.on_start = on_start;
     rw->walk.on_header = on_header;
     rw->walk.on_entry = on_entry;

@@ -9,6 +9,8 @@ const struct log_shared_options LOG_SHARED_OPTIONS_DEFAULT = {
     .cache_size_max = 64 << 20,
     .ahead_size_max = 16 << 20,
     .ahead_chunk_size_max = 1 << 20,
+    .pinned_size_max = 32 << 20,
+    .piece_size_min = 16 << 10,
     .index_size_max = 16 << 20,
     .files_max = 1024,
     .files_idle_us = 30 * 1000 * 1000,
@@ -83,6 +85,7 @@ enum err log_shared_new(struct shard *s,
     task_init(&ls->index_turns, "index turns", log_index_on_turns_task);
     log_compact_init(ls);
     log_ahead_init(ls);
+    log_gate_init(&ls->gate, s);
     list_init(&ls->starved_files);
     timer_init(&ls->starved_timer, segment_file_on_starved_timer);
     timer_init(&ls->idle_timer, segment_file_on_idle_timer);
@@ -137,8 +140,10 @@ void log_shared_free(struct log_shared *ls)
     assert_cmp(ls->index_turns_count, ==, 0);
     assert(list_is_empty(&ls->starved_files));
     log_compact_done(ls);
+    assert(!log_shared_is_pinned(ls));
     log_ahead_done(ls);
     recycle_done(&ls->recycle);
+    log_gate_done(&ls->gate);
     pace_done(&ls->pace);
     timer_cancel(&ls->s->timers, &ls->quiet_timer);
     timer_cancel(&ls->s->timers, &ls->reclaim_timer);
@@ -153,6 +158,7 @@ void log_shared_free(struct log_shared *ls)
 void log_shared_fail(struct log_shared *ls, enum err e)
 {
     recycle_stop(&ls->recycle);
+    log_gate_flusher_failed(&ls->gate);
     list_for_each_safe (n, &ls->logs) {
         struct log *l = container_of(n, struct log, shared_link);
         log_fail(l, e, "flush");

@@ -25,6 +25,8 @@ struct log_shared_options {
     size_t cache_size_max;         /* Bytes of flushed tail pages kept for readers; 0 = none. */
     size_t ahead_size_max;         /* Bytes read ahead of readers that lag; 0 = none. */
     uint32_t ahead_chunk_size_max; /* A power of two: of one read ahead. */
+    size_t pinned_size_max;        /* Bytes of buffers that answers may refer to; 0 = none. */
+    uint32_t piece_size_min;       /* A smaller batch is copied. */
     size_t index_size_max;         /* Bytes of sparse indexes of sealed segments kept in memory. */
     uint32_t files_max;            /* Open segment files that nobody uses. */
     uint64_t files_idle_us;        /* One that nobody used for so long is closed; 0 = never. */
@@ -51,8 +53,10 @@ enum err log_shared_recycle(const struct log_env *env);
 void log_shared_stop_background(struct log_shared *ls);
 /* An operation of the background is still under way. NULL: no. */
 bool log_shared_is_busy(const struct log_shared *ls);
-/* All logs must be closed, and it is not busy. Accepts NULL. */
+/* All logs must be closed, it is not busy, and nothing is pinned. Accepts NULL. */
 void log_shared_free(struct log_shared *ls);
+/* Answers still refer to its memory: it may not be freed. NULL: no. */
+bool log_shared_is_pinned(const struct log_shared *ls);
 
 /* The flusher failed: every log is fail-stopped and tells its owner. To be called from the
  * flusher's on_failed. */
@@ -67,6 +71,10 @@ struct log_shared_stats {
     uint64_t ahead_read_bytes;   /* Read ahead. */
     uint64_t ahead_taken_bytes;  /* Of chunks that a reader came for, counted when they go. */
     uint64_t ahead_wasted_bytes; /* Of those nobody came for. */
+    uint64_t pinned_size;        /* Of buffers that answers refer to. */
+    uint64_t pinned_bytes;       /* Answered by reference. */
+    uint64_t unpinned_bytes;     /* Copied instead because of the limit. */
+    uint64_t pins;               /* Reads whose answers are not released. */
     uint64_t index_used_size;    /* Points of sealed segments in memory. */
     uint64_t files_open;
     uint64_t quiet_persisted; /* {D, commit} values put for quiet logs. */

@@ -127,6 +127,7 @@ static enum page_step walk_page(struct log_walk *w, const struct log_page *pg)
             .payload = slice_of(at + sizeof(h), h.payload_size),
             .pos = pos,
         };
+        w->entry_buf = pg->buf;
         if (w->on_entry(w, &w->result) == WALK_STOP) {
             segment_scan_seek(scan);
             return PAGE_STOPPED;
@@ -175,8 +176,15 @@ static bool has_buffer(struct log_walk *w, uint64_t size)
     return w->buf != NULL;
 }
 
+static void on_gate_turn(struct gate_wait *gate)
+{
+    struct log_walk *w = container_of(gate, struct log_walk, gate);
+    io_submit(&log_shard(w->log)->io, &w->op);
+}
+
 static void submit_read(struct log_walk *w)
 {
+    gate_wait_init(&w->gate, on_gate_turn);
     w->op = (struct io_op){
         .kind = IO_READ,
         .fd = w->segment->file.fd,
@@ -185,7 +193,10 @@ static void submit_read(struct log_walk *w)
         .pos = w->window.pos,
         .on_done = on_read_done,
     };
-    io_submit(&log_shard(w->log)->io, &w->op);
+    if (!w->is_for_client ||
+        log_gate_enter(&w->log->env.shared->gate, &w->gate, w->op.size, true)) {
+        io_submit(&log_shard(w->log)->io, &w->op);
+    }
 }
 
 static void on_file_ready(struct segment_wait *wait, enum err e)
@@ -227,12 +238,20 @@ static uint64_t window_end(const struct log_walk *w, uint64_t pos)
     return pg != NULL && pg->pos > pos && pg->pos < end_pos ? pg->pos : end_pos;
 }
 
+static uint64_t window_size(const struct log_walk *w)
+{
+    const uint64_t size_max =
+        w->is_for_client ? log_gate_size(&w->log->env.shared->gate) : UINT64_MAX;
+    return w->window_size < size_max ? w->window_size : size_max;
+}
+
 static void begin_load(struct log_walk *w)
 {
     uint64_t pos = w->need_pos;
     uint64_t end_max = window_end(w, pos);
     w->was_on_disk = true;
-    uint64_t size = w->need_size > w->window_size ? w->need_size : w->window_size;
+    uint64_t size = window_size(w);
+    size = w->need_size > size ? w->need_size : size;
     if (pos + size > end_max) {
         size = end_max - pos;
     }
@@ -261,6 +280,9 @@ static void begin_load(struct log_walk *w)
 static void on_read_done(struct io_op *op)
 {
     struct log_walk *w = container_of(op, struct log_walk, op);
+    if (w->is_for_client) {
+        log_gate_leave(&w->log->env.shared->gate, op->size);
+    }
     w->log->stats.disk_read_bytes += op->done_size;
     enum err e = op->result;
     if (e == ERR_EOF) {
@@ -394,6 +416,7 @@ static enum disk_step walk_disk(struct log_walk *w)
 {
     switch (segment_scan_next(&w->scan, &w->window, &w->result)) {
     case SCAN_ENTRY:
+        w->entry_buf = w->buf;
         if (w->on_entry(w, &w->result) == WALK_STOP) {
             end(w, WALK_STOPPED);
             return DISK_RETURN;

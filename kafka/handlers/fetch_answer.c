@@ -1,4 +1,6 @@
 /* Fetch, second half: grants, reads and the answer. */
+#include <stdalign.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,6 +9,7 @@
 #include "core/wbuf.h"
 #include "kafka/handlers/fetch_priv.h"
 #include "storage/batch.h"
+#include "storage/log.h"
 
 enum {
     ANSWER_HEAD_SIZE_MAX = 64 << 20, /* All but the records. */
@@ -17,7 +20,8 @@ struct grants {
     size_t size_left; /* Of max_bytes. */
     size_t copied_size_left;
     uint32_t refs_left;
-    bool is_first; /* Nobody has got any: the next is not held to max_bytes. */
+    uint32_t pieces_max; /* For each of those. */
+    bool is_first;       /* Nobody has got any: the next is not held to max_bytes. */
 };
 
 static size_t min_size(size_t a, size_t b)
@@ -55,16 +59,33 @@ static void take_grant(struct grants *g, size_t size)
     }
 }
 
-static void start_read(struct fetch *f, struct fetch_part *part, struct buf *b, size_t size)
+static void start_read(
+    struct fetch *f, struct fetch_part *part, struct buf *b, size_t size, uint32_t pieces_max)
 {
     assert(part->buf == NULL);
+    assert(part->pin == NULL);
     part->buf = b;
     part->needed_size = 0;
     part->state = PART_READING;
     part->op.in.fetch.offset = part->in->fetch_offset;
     part->op.in.fetch.dst = b->data;
     part->op.in.fetch.dst_size = size;
+    /* Whoever must look into the batches has to have them in one piece. */
+    const bool may_refer = size > FETCH_COPY_SIZE_MAX && f->request->version >= FETCH_VERSION_ZSTD;
+    part->op.in.fetch.pieces_max = may_refer ? pieces_max : 0;
     fetch_submit(f, part, PARTITION_READ);
+}
+
+/* How many pieces each read by reference may have, if all that could be one are. */
+static uint32_t pieces_per_ref(const struct fetch *f)
+{
+    uint32_t refs = 0;
+    for (size_t i = 0; i < f->parts_count && refs < FETCH_REFS_MAX; i++) {
+        const struct fetch_part *part = &f->parts[i];
+        refs += part->state == PART_PEEKED && part->readable_size > FETCH_COPY_SIZE_MAX ? 1 : 0;
+    }
+    const uint32_t count = FETCH_PIECES_MAX / (refs > 0 ? refs : 1) - 1;
+    return count < LOG_PIECES_MAX ? count : LOG_PIECES_MAX;
 }
 
 /* As much of *size as there is memory for; NULL if there is not even a page. */
@@ -88,7 +109,8 @@ void fetch_start_reads(struct fetch *f)
     struct grants g = {
         .size_left = min_size(in->max_bytes > 0 ? (size_t)in->max_bytes : 0, d->fetch_size_max),
         .copied_size_left = FETCH_COPIED_SIZE_MAX,
-        .refs_left = FETCH_REFS_MAX - 1, /* One is kept for a large read. */
+        .refs_left = FETCH_REFS_MAX,
+        .pieces_max = pieces_per_ref(f),
         .is_first = true,
     };
     for (size_t i = 0; i < f->parts_count; i++) {
@@ -106,7 +128,7 @@ void fetch_start_reads(struct fetch *f)
             break;
         }
         take_grant(&g, size);
-        start_read(f, part, b, size);
+        start_read(f, part, b, size, g.pieces_max);
     }
 }
 
@@ -127,7 +149,7 @@ bool fetch_start_large_read(struct fetch *f)
             f->is_starved = true;
             return false;
         }
-        start_read(f, part, b, size);
+        start_read(f, part, b, size, LOG_PIECES_MAX); /* It is the only one. */
         return true;
     }
     return false;
@@ -154,6 +176,7 @@ static void drop_buf(struct fetch_part *part)
     buf_unref(part->buf);
     part->buf = NULL;
     part->size = 0;
+    part->copied_size = 0;
 }
 
 /* A read that gave nothing; the reason decides what the part has to expect. */
@@ -171,6 +194,11 @@ static void end_failed_read(struct fetch *f, struct fetch_part *part)
     }
 }
 
+static const uint8_t *first_bytes(const struct fetch_part *part)
+{
+    return part->pin == NULL ? part->buf->data : part->pin->pieces[0].data;
+}
+
 void fetch_end_read(struct fetch *f, struct fetch_part *part)
 {
     part->state = PART_PEEKED;
@@ -180,6 +208,8 @@ void fetch_end_read(struct fetch *f, struct fetch_part *part)
     }
     fetch_take_offsets(part); /* More may have been committed since the look, and be among these. */
     part->size = part->op.out.fetch.size;
+    part->pin = part->op.out.fetch.pin;
+    part->copied_size = part->pin == NULL ? part->size : part->op.out.fetch.copied_size;
     if (f->request->version < FETCH_VERSION_ZSTD) {
         const size_t size = size_without_zstd(part);
         if (size == 0 && part->size > 0) {
@@ -188,13 +218,18 @@ void fetch_end_read(struct fetch *f, struct fetch_part *part)
             return;
         }
         part->size = size;
+        part->copied_size = size;
     }
     if (part->size == 0) {
         drop_buf(part);
         return;
     }
     part->state = PART_READ;
-    part->out->records = slice_of(part->buf->data, part->size);
+    part->out->records = slice_of(first_bytes(part), part->size);
+    if (part->copied_size == 0) {
+        buf_unref(part->buf);
+        part->buf = NULL;
+    }
 }
 
 /* ---- the answer ---- */
@@ -206,6 +241,7 @@ struct assembly {
     size_t piece_start; /* Of the piece that grows. */
     struct conn_piece pieces[CONN_ANSWER_IOV_MAX];
     uint32_t pieces_count;
+    struct fetch_pins *pins;
 };
 
 static void add_copy(struct assembly *a, const void *data, size_t size)
@@ -224,23 +260,64 @@ static void end_piece(struct assembly *a)
     }
 }
 
-/* The reference to the part's buffer goes to net. */
-static void add_reference(struct assembly *a, struct fetch_part *part)
+static void add_reference(struct assembly *a, struct slice bytes, struct buf *b)
 {
     end_piece(a);
-    a->pieces[a->pieces_count++] = (struct conn_piece){
-        .bytes = slice_of(part->buf->data, part->size),
-        .buf = part->buf,
-    };
-    part->buf = NULL;
+    assert_cmp(a->pieces_count, <, CONN_ANSWER_IOV_MAX);
+    a->pieces[a->pieces_count++] = (struct conn_piece){.bytes = bytes, .buf = b};
+}
+
+/* Bytes in the part's buffer. */
+static void add_copied(struct assembly *a, const struct fetch_part *part, struct slice bytes)
+{
+    if (part->copied_size <= FETCH_COPY_SIZE_MAX) {
+        add_copy(a, bytes.data, bytes.size);
+    } else {
+        buf_ref(part->buf); /* The part's own goes later. */
+        add_reference(a, bytes, part->buf);
+    }
+}
+
+/* Memory of logs that the answer refers to. In its own memory, behind the bytes. */
+struct fetch_pins {
+    struct conn_release release;
+    struct shard *s;
+    size_t count;
+    struct log_pin *pins[];
+};
+
+static void on_release(struct conn_release *rel)
+{
+    struct fetch_pins *p = container_of(rel, struct fetch_pins, release);
+    for (size_t i = 0; i < p->count; i++) {
+        log_pin_release(p->s, p->pins[i]);
+    }
+}
+
+static void add_part(struct assembly *a, struct fetch_part *part)
+{
+    const struct log_pin *pin = part->pin;
+    if (pin == NULL) {
+        add_copied(a, part, slice_of(part->buf->data, part->size));
+        return;
+    }
+    for (uint32_t i = 0; i < pin->pieces_count; i++) {
+        if (pin->bufs[i] == NULL) {
+            add_copied(a, part, pin->pieces[i]);
+        } else {
+            add_reference(a, pin->pieces[i], NULL);
+        }
+    }
+    a->pins->pins[a->pins->count++] = part->pin;
+    part->pin = NULL;
 }
 
 static size_t copied_size(const struct fetch *f)
 {
     size_t size = 0;
     for (size_t i = 0; i < f->parts_count; i++) {
-        if (f->parts[i].size <= FETCH_COPY_SIZE_MAX) {
-            size += f->parts[i].size;
+        if (f->parts[i].copied_size <= FETCH_COPY_SIZE_MAX) {
+            size += f->parts[i].copied_size;
         }
     }
     return size;
@@ -260,14 +337,10 @@ assemble(struct fetch *f, struct assembly *a, const struct wbuf *head, const str
         }
         assert_cmp(ref_index, <, refs->refs_count);
         const struct wire_ref *ref = &refs->refs[ref_index++];
-        assert(ref->bytes.data == part->buf->data);
+        assert(ref->bytes.data == first_bytes(part));
         add_copy(a, head->data + head_pos, ref->pos - head_pos);
         head_pos = ref->pos;
-        if (part->size <= FETCH_COPY_SIZE_MAX) {
-            add_copy(a, part->buf->data, part->size);
-        } else {
-            add_reference(a, part);
-        }
+        add_part(a, part);
     }
     assert_cmp(ref_index, ==, refs->refs_count);
     add_copy(a, head->data + head_pos, head->size - head_pos);
@@ -277,9 +350,29 @@ assemble(struct fetch *f, struct assembly *a, const struct wbuf *head, const str
 static void release_bufs(struct fetch *f)
 {
     for (size_t i = 0; i < f->parts_count; i++) {
-        buf_unref(f->parts[i].buf);
-        f->parts[i].buf = NULL;
+        struct fetch_part *part = &f->parts[i];
+        buf_unref(part->buf);
+        part->buf = NULL;
+        if (part->pin != NULL) {
+            log_pin_release(f->request->d->s, part->pin);
+            part->pin = NULL;
+        }
     }
+}
+
+static enum err alloc_assembly(const struct fetch *f, struct assembly *a, size_t size)
+{
+    const size_t pins_pos = (size + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
+    const size_t pins_max = f->parts_count < FETCH_REFS_MAX ? f->parts_count : FETCH_REFS_MAX;
+    a->memory = malloc(pins_pos + sizeof(struct fetch_pins) + pins_max * sizeof(struct log_pin *));
+    if (a->memory == NULL) {
+        return ERR_BUSY;
+    }
+    a->pins = (struct fetch_pins *)(void *)(a->memory + pins_pos);
+    a->pins->release.run = on_release;
+    a->pins->s = f->request->d->s;
+    a->pins->count = 0;
+    return ERR_OK;
 }
 
 void fetch_answer(struct fetch *f)
@@ -297,11 +390,13 @@ void fetch_answer(struct fetch *f)
     }
     struct assembly a = {0};
     if (e == ERR_OK) {
-        a.memory = malloc(head.size + copied_size(f));
-        e = a.memory == NULL ? ERR_BUSY : ERR_OK;
+        e = alloc_assembly(f, &a, head.size + copied_size(f));
     }
     if (e == ERR_OK) {
         assemble(f, &a, &head, &refs);
+        if (a.pins->count > 0) {
+            request_on_release(r, &a.pins->release);
+        }
         request_answer_pieces(r, a.memory, a.pieces, a.pieces_count);
     } else {
         request_abort(r, err_name(e));

@@ -20,8 +20,10 @@ enum {
     FETCH_VERSION_IDS = 13,
     /* Larger reads travel by reference, smaller ones are copied into the answer. */
     FETCH_COPY_SIZE_MAX = 16 << 10,
-    /* An answer has a piece for each read by reference, and one before, between and behind. */
-    FETCH_REFS_MAX = (CONN_ANSWER_IOV_MAX - 2) / 2,
+    /* Pieces of an answer, but for its length and what stands behind the last read. A read by
+     * reference takes its pieces and one before them, at least two. */
+    FETCH_PIECES_MAX = CONN_ANSWER_IOV_MAX - 2,
+    FETCH_REFS_MAX = FETCH_PIECES_MAX / 2,
     /* Bytes of one answer that are copied at most. */
     FETCH_COPIED_SIZE_MAX = 4 << 20,
 };
@@ -44,8 +46,10 @@ struct fetch_part {
     struct fetch_response_partition *out;
     size_t readable_size; /* As far as the last look says; may be an estimate. */
     size_t needed_size;   /* A read did not fit: what its first batch takes. */
-    struct buf *buf;      /* Holds what was read. */
+    struct buf *buf;      /* Holds what was read, as far as it was copied; NULL if none was. */
+    struct log_pin *pin;  /* What was read, if not all of it was copied; NULL if it was. */
     size_t size;          /* Bytes read. */
+    size_t copied_size;   /* Of them, in buf. */
 };
 
 enum fetch_state {

@@ -131,6 +131,8 @@ static void fill_settings(struct broker_run *run)
     settings->cluster.log_shared.index_size_max = w->index_size_max;
     settings->cluster.log_shared.ahead_size_max = w->ahead_size_max;
     settings->cluster.log_shared.ahead_chunk_size_max = w->ahead_chunk_size_max;
+    settings->cluster.log_shared.pinned_size_max = w->pinned_size_max;
+    settings->cluster.log_shared.piece_size_min = w->piece_size_min;
     settings->cluster.log_shared.files_max = 8;
     settings->recycle_size_max = w->recycle_size_max;
     settings->cluster.log_shared.recycle_file_size_min = 16 << 10;

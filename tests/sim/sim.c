@@ -199,6 +199,8 @@ void sim_draw_swarm(struct sim *sim)
     w->ahead_size_max = (size_t)PICK(sim, 0, 64 << 10, 1 << 20, 1 << 20);
     w->ahead_chunk_size_max = (uint32_t)PICK(sim, 4 << 10, 16 << 10, 64 << 10);
     w->recycle_size_max = PICK(sim, 0, 256 << 10, 1 << 20, 4 << 20);
+    w->pinned_size_max = (size_t)PICK(sim, 0, 64 << 10, 2 << 20, 2 << 20);
+    w->piece_size_min = (uint32_t)PICK(sim, 1, 500, 2000);
 }
 
 #define FIELD(name)                                                                       \
@@ -227,6 +229,8 @@ static const struct {
     FIELD(ahead_size_max),
     FIELD(ahead_chunk_size_max),
     FIELD(recycle_size_max),
+    FIELD(pinned_size_max),
+    FIELD(piece_size_min),
     FIELD(partitions),
     FIELD(partitions_extra),
     FIELD(crowd_size),

@@ -49,6 +49,8 @@ struct sim_swarm {
     size_t cache_size_max;
     size_t ahead_size_max; /* Of what is read ahead of lagging readers, per shard; 0 = none. */
     uint32_t ahead_chunk_size_max;
+    size_t pinned_size_max;  /* Of what answers may refer to. */
+    uint32_t piece_size_min; /* Smaller batches are copied. */
     uint32_t partitions;
     uint32_t partitions_extra; /* Of each topic, that nobody writes to. */
     uint32_t crowd_size;       /* Topics that are created by one request; 0 = none. */

@@ -112,6 +112,8 @@ static void on_store_opened(void *context, enum err e, struct store *st)
     options.index_size_max = run->sim->swarm.index_size_max;
     options.ahead_size_max = run->sim->swarm.ahead_size_max;
     options.ahead_chunk_size_max = run->sim->swarm.ahead_chunk_size_max;
+    options.pinned_size_max = run->sim->swarm.pinned_size_max;
+    options.piece_size_min = run->sim->swarm.piece_size_min;
     options.files_max = 4;
     options.recycle_size_max = run->sim->swarm.recycle_size_max;
     options.recycle_file_size_min = 16 << 10;
@@ -261,6 +263,9 @@ static bool close_all(struct storage_run *run)
     if (!settle(run, "a log does not close")) {
         return false;
     }
+    if (!held_release_all(run)) {
+        return false;
+    }
     /* What is flushed for nobody in particular may still be under way. */
     for (uint16_t i = 0; i < run->life.machine.shards_count; i++) {
         while (!flusher_is_idle(run->envs[i].flusher) || log_shared_is_busy(run->envs[i].shared)) {
@@ -346,6 +351,7 @@ static void crashed(struct life *l)
     for (uint32_t i = 0; i < run->parts_count; i++) {
         part_forget(&run->parts[i]);
     }
+    held_forget(run);
 }
 
 static void rest(struct life *l)
@@ -375,6 +381,7 @@ void storage_mode_run(struct sim *sim)
     struct storage_run run = {.sim = sim};
     run.driver = (struct machine_source){.next_us = driver_next_us, .run = driver_run};
     run.parts_count = sim->swarm.partitions;
+    list_init(&run.held);
     for (uint32_t i = 0; i < run.parts_count; i++) {
         run.parts[i].run = &run;
         run.parts[i].number = i;

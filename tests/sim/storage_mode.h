@@ -132,6 +132,8 @@ struct storage_run {
     uint32_t waiting_count; /* Callbacks that the end in order waits for. */
     bool is_settled;        /* Nothing of the above is left. */
     bool is_fault_allowed;  /* Failures were injected. */
+    struct list held;       /* Answers by reference that are not released; storage_held.c. */
+    uint32_t held_count;
 };
 
 void run_settle(struct storage_run *run);
@@ -153,6 +155,13 @@ bool part_append(struct part *p, struct model_entry *e);
 void part_act(struct part *p);
 /* Begins a read of [offset, end of what is flushed). */
 void part_read(struct part *p, int64_t offset);
+/* The answer of r, which has a pin, in one piece; malloc'd. */
+uint8_t *held_gather(const struct log_read *r);
+/* Takes all three over: what pin refers to is bytes, and has to stay so until it goes back. */
+void held_keep(struct storage_run *run, struct log_pin *pin, uint8_t *dst, uint8_t *bytes);
+/* All answers by reference go back, unchanged, and the memory with them. */
+bool held_release_all(struct storage_run *run);
+void held_forget(struct storage_run *run);
 /* Searches for timestamp, or LOG_TIME_LARGEST, below end_offset, where a batch ends. */
 void part_find_time(struct part *p, int64_t timestamp, int64_t end_offset);
 /* A drawn one. */

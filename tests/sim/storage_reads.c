@@ -18,6 +18,7 @@ struct read_probe {
     int64_t start_offset;  /* Of the log, when it began. */
     uint64_t marker_index; /* Of the transaction whose records were met last. */
     uint8_t *dst;
+    uint8_t *bytes; /* The answer in one piece. */
 };
 
 /* Where the batch that begins at base_offset stands; those before it must be ones that can have
@@ -61,7 +62,7 @@ static void check_read(struct read_probe *probe)
         (void)pass_gone(probe, e, r->end_offset);
     }
     for (size_t done = 0; done < r->size;) {
-        const struct slice rest = slice_of(probe->dst + done, r->size - done);
+        const struct slice rest = slice_of(probe->bytes + done, r->size - done);
         struct batch_header h;
         enum err result = batch_header_decode(rest, &h);
         e = result == ERR_OK ? pass_gone(probe, e, h.base_offset) : NULL;
@@ -118,6 +119,7 @@ static void on_read_done(struct log_read *r)
     struct sim *sim = part_sim(p);
     bool is_cut = probe->cuts_count != p->cuts_count;
     sim_trace(sim, "read", (uint64_t)r->result, r->size);
+    probe->bytes = r->pin == NULL ? probe->dst : held_gather(r);
     if (!is_cut) {
         check_range(probe);
     }
@@ -145,7 +147,12 @@ static void on_read_done(struct log_read *r)
                   r->end_offset);
     }
     p->reads_count--;
-    free(probe->dst);
+    if (r->pin == NULL) {
+        free(probe->dst);
+    } else {
+        sim_mark(sim, "read_by_reference");
+        held_keep(p->run, r->pin, probe->dst, probe->bytes);
+    }
     free(probe);
     run_settle(p->run);
 }
@@ -172,6 +179,7 @@ void part_read(struct part *p, int64_t offset)
                                     .end_offset = end,
                                     .dst = probe->dst,
                                     .dst_size = size,
+                                    .pieces_max = (uint32_t)sim_between(sim, 0, LOG_PIECES_MAX),
                                     .on_done = on_read_done};
     p->reads_count++;
     log_read_begin(p->log, &probe->read);

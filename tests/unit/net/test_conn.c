@@ -223,6 +223,45 @@ Test(conn, answers_in_pieces)
     rig_done(&g);
 }
 
+struct counted_release {
+    struct conn_release release;
+    uint32_t runs;
+};
+
+static void count_release(struct conn_release *rel)
+{
+    container_of(rel, struct counted_release, release)->runs++;
+}
+
+/* Whoever lent memory to an answer gets it back once: when it was sent, or its connection went. */
+Test(conn, lenders_of_an_answer_are_told_once)
+{
+    for (int is_gone = 0; is_gone < 2; is_gone++) {
+        struct rig g;
+        rig_init(&g, &default_limits);
+        struct fake_peer *p = dial(&g);
+        send_frames(&g, p, "B1");
+        struct conn_request *r = take(&g, "B1");
+        if (is_gone) {
+            fake_peer_close(p, ERR_CLOSED);
+            run(&g);
+        }
+        struct counted_release lenders[2] = {
+            {.release.run = count_release},
+            {.release.run = count_release},
+        };
+        conn_request_on_release(r, &lenders[0].release);
+        conn_request_on_release(r, &lenders[1].release);
+        const struct conn_piece piece = {slice_of("lent", 4), NULL};
+        conn_answer_pieces(r, NULL, &piece, 1);
+        cr_assert(eq(u32, lenders[0].runs, is_gone ? 1 : 0), "is_gone=%d", is_gone);
+        run(&g);
+        cr_assert(eq(u32, lenders[0].runs, 1));
+        cr_assert(eq(u32, lenders[1].runs, 1));
+        rig_done(&g);
+    }
+}
+
 Test(conn, an_empty_answer_is_four_bytes)
 {
     struct rig g;
