@@ -13,7 +13,7 @@
 
 enum {
     NAME_REST_US = 500 * 1000,
-    TOPIC_CONFIGS_MAX = 6,
+    TOPIC_CONFIGS_MAX = 9,
     NUMBER_SIZE = 24,
 };
 
@@ -62,6 +62,9 @@ static void draw_settings(struct sim *sim, struct sim_topic *t)
     t->unflushed_records_max =
         rand_one_in(&sim->rand, 3) ? (uint32_t)sim_log_between(sim, 1, 1000) : 0;
     draw_retention(sim, &t->rules);
+    t->rules.is_compacted =
+        !t->rules.is_ack_memory && sim_chance(sim, sim->swarm.compacted_percent);
+    t->rules.are_tombstones_dropped = rand_one_in(&sim->rand, 2);
 }
 
 static void begin_life(struct broker_run *run, struct sim_topic *t)
@@ -272,6 +275,16 @@ static void add_configs(const struct sim_topic *t,
     }
     if (t->unflushed_records_max != 0) {
         add_number(topic, c, "flush.messages", t->unflushed_records_max);
+    }
+    if (t->rules.is_compacted) {
+        add_config(topic,
+                   c->configs,
+                   "cleanup.policy",
+                   t->rules.is_trimmed ? "compact,delete" : "compact");
+        add_config(topic, c->configs, "min.cleanable.dirty.ratio", "0");
+        if (t->rules.are_tombstones_dropped) {
+            add_config(topic, c->configs, "delete.retention.ms", "100");
+        }
     }
     if (t->rules.retention_ms >= 0) {
         add_number(topic, c, "retention.ms", t->rules.retention_ms);

@@ -136,6 +136,7 @@ static void fill_settings(struct broker_run *run)
     settings->cluster.log_shared.files_max = 8;
     settings->recycle_size_max = w->recycle_size_max;
     settings->cluster.log_shared.recycle_file_size_min = 16 << 10;
+    settings->cluster.log_shared.compact_keys_size_max = w->keys_size_max;
     settings->cluster.retention_check_us = sim_log_between(run->sim, 50 * 1000, 3 * 1000 * 1000);
     settings->cluster.log_shared.compact_interval_us =
         sim_log_between(run->sim, 100 * 1000, 5 * 1000 * 1000);
@@ -203,6 +204,12 @@ static void drain(struct broker_run *run)
     disk_sim_set_capacity(sim->disk, 0);
     for (uint32_t i = 0; i < run->consumers_count; i++) {
         consumer_rewind(&run->consumers[i]);
+    }
+    for (uint32_t i = 0; i < run->topics_count; i++) {
+        struct sim_topic *t = &run->topics[i];
+        for (int32_t j = 0; j < t->partitions_count; j++) {
+            history_begin_final(&t->histories[j]);
+        }
     }
     while (!is_drained(run)) {
         sim_check(sim, sim->clock.now_us < end_us, "the clients do not come to an end");

@@ -7,7 +7,7 @@
  *   crowd.c        creates and deletes many topics at once
  *   producer.c     sends batches, repeats what was not acknowledged
  *   consumer.c     reads everything, over and over
- *   history.c      what they know, and the checks
+ *   history.c      what they know, and the checks; history_keys.c of compacted topics
  */
 #pragma once
 

@@ -8,6 +8,8 @@
 #include "core/assert.h"
 #include "storage/batch.h"
 
+#include "tests/sim/history_keys.h"
+
 enum {
     RECORDS_SIZE_MAX = 16 << 20,
 };
@@ -31,6 +33,10 @@ void history_init(struct history *h,
 
 void history_done(struct history *h)
 {
+    for (uint32_t i = 0; i < h->batches_count; i++) {
+        free(h->batches[i].records);
+    }
+    free(h->known);
     free(h->batches);
     free(h->table);
     free(h->acked);
@@ -123,6 +129,9 @@ history_add(struct history *h, struct slice bytes, int32_t records_count, bool i
                                             .acked_offset = -1,
                                             .seen_offset = -1};
     table_put(h, batch);
+    if (h->rules.is_compacted) {
+        history_keys_add(h, &h->batches[batch], bytes);
+    }
     return batch;
 }
 
@@ -163,6 +172,9 @@ void history_acked(struct history *h, uint32_t batch, int64_t base_offset)
                   base_offset);
     }
     b->acked_offset = base_offset;
+    if (h->rules.is_compacted) {
+        history_keys_acked(h, b, base_offset);
+    }
     if (h->acked_count == h->acked_capacity) {
         h->acked = grow(h->acked, &h->acked_capacity, sizeof(*h->acked));
     }
@@ -296,7 +308,9 @@ int64_t history_read(struct history *h, int64_t offset, struct slice bytes)
         }
         size_t size = batch_size(&header);
         sim_check(h->sim, size <= bytes.size, "%s: a batch of size %zu", h->name, size);
-        offset = read_one(h, offset, slice_of(bytes.data, size), is_first);
+        const struct slice batch = slice_of(bytes.data, size);
+        offset = h->rules.is_compacted ? history_keys_read(h, offset, batch)
+                                       : read_one(h, offset, batch, is_first);
         bytes = slice_of(bytes.data + size, bytes.size - size);
         is_first = false;
     }
@@ -391,8 +405,19 @@ void history_crashed(struct history *h)
     h->acked_count = kept;
 }
 
+void history_begin_final(struct history *h)
+{
+    if (h->rules.is_compacted) {
+        history_keys_begin_final(h);
+    }
+}
+
 void history_finish(struct history *h)
 {
+    if (h->rules.is_compacted) {
+        history_keys_finish(h);
+        return;
+    }
     for (size_t i = 0; i < h->acked_count; i++) {
         const struct acked_batch *a = &h->acked[i];
         const struct seen_batch *seen = find_seen(h, a->base_offset);

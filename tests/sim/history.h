@@ -10,6 +10,9 @@
  *   nothing is read that nobody sent
  *   it stands there in the codec of the topic
  *
+ * In a compacted topic records may be gone that a later one supersedes (history_keys.h): each that
+ * is there is what is known of its offset, and the last one of each key is there.
+ *
  * With coreflume.ack=memory the first holds until a crash only, the others do not change.
  */
 #pragma once
@@ -23,15 +26,24 @@
 
 #include "tests/sim/sim.h"
 
+/* Of a compacted topic. */
+struct known_record {
+    uint64_t hash; /* 0 = nothing is known of this offset. */
+    uint32_t key;
+    bool is_tombstone;
+    bool is_read; /* In the last life. */
+};
+
 struct sent_batch {
     uint64_t hash; /* Of the bytes that the broker must not touch. */
     int32_t records_count;
     bool is_idempotent;
     int64_t max_timestamp;
     uint32_t sent_count;
-    uint32_t seen_count;  /* At different offsets. */
-    int64_t acked_offset; /* The last one acknowledged; -1 = none. */
-    int64_t seen_offset;  /* The last one; -1 = not seen. */
+    uint32_t seen_count;          /* At different offsets. */
+    int64_t acked_offset;         /* The last one acknowledged; -1 = none. */
+    int64_t seen_offset;          /* The last one; -1 = not seen. */
+    struct known_record *records; /* Of a compacted topic. */
 };
 
 struct acked_batch {
@@ -47,12 +59,14 @@ struct seen_batch {
 
 /* What the topic's configuration makes of the promises. */
 struct history_rules {
-    int8_t codec;               /* compression.type: enum batch_codec, -1 = as sent. */
-    bool is_ack_memory;         /* coreflume.ack=memory */
-    bool is_trimmed;            /* Records are deleted: by a client, and as the next two say. */
-    int64_t retention_ms;       /* retention.ms; -1 = not set */
-    int64_t retention_size_max; /* retention.bytes, likewise. */
-    int64_t topic_size_max;     /* coreflume.retention.topic.bytes, likewise. */
+    int8_t codec;       /* compression.type: enum batch_codec, -1 = as sent. */
+    bool is_ack_memory; /* coreflume.ack=memory */
+    bool is_compacted;
+    bool are_tombstones_dropped; /* delete.retention.ms is short. */
+    bool is_trimmed;             /* Records are deleted: by a client, and as the next two say. */
+    int64_t retention_ms;        /* retention.ms; -1 = not set */
+    int64_t retention_size_max;  /* retention.bytes, likewise. */
+    int64_t topic_size_max;      /* coreflume.retention.topic.bytes, likewise. */
 };
 
 struct history {
@@ -71,6 +85,8 @@ struct history {
     size_t seen_count;
     size_t seen_capacity;
     int64_t seen_end;
+    struct known_record *known; /* By offset, of a compacted topic; instead of the above. */
+    size_t known_capacity;
     int64_t high_watermark; /* Highest ever told. */
     int64_t start;          /* Of the log: highest ever told. */
     int64_t start_asked;    /* Somebody wants, or wanted, it to be here at least. */
@@ -107,5 +123,7 @@ void history_ask_start(struct history *h, int64_t offset);
 /* What stands at offset may have been deleted. */
 bool history_may_be_deleted(const struct history *h, int64_t offset);
 
+/* From here on everything is read once more. */
+void history_begin_final(struct history *h);
 /* All was read up to the high watermark: every acknowledged batch must have been seen. */
 void history_finish(struct history *h);

@@ -81,7 +81,8 @@ static void lane_choose(struct producer *p, struct lane *l)
     if (t->rules.is_ack_memory && p->is_idempotent) {
         return; /* A batch that a crash took would leave a gap in the sequence for good. */
     }
-    if (t->rules.is_trimmed && p->is_idempotent && sim->swarm.checkpoint_size == 0) {
+    if ((t->rules.is_trimmed || t->rules.is_compacted) && p->is_idempotent &&
+        sim->swarm.checkpoint_size == 0) {
         return; /* The broker may forget it with its batches, and take anything then. */
     }
     int32_t partition = (int32_t)rand_below(&sim->rand, (uint64_t)t->partitions_count);
@@ -143,6 +144,7 @@ static void lane_add_batch(struct producer *p, struct lane *l)
                                .record_size_max = is_large ? 4 << 10 : w->record_size_max,
                                .wall_ms = clock_wall_ms(&sim->clock.clock),
                                .identity = identity,
+                               .keys_count = l->topic->rules.is_compacted ? w->keys_count : 0,
                            })};
     l->sequence_next += records_count;
     entry.batch = history_add(history_of(l),

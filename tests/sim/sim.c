@@ -126,6 +126,7 @@ static void seek_wrong_places(struct sim_swarm *w)
 static void seek_compaction(struct sim_swarm *w)
 {
     w->compacted_percent = 100;
+    w->keys_count = SIM_KEYS_MAX; /* What they end stays for a while. */
     w->keys_size_max = 1 << 20;
     w->tombstone_percent = 30;
     w->transaction_percent = 30;
@@ -134,7 +135,7 @@ static void seek_compaction(struct sim_swarm *w)
     w->cut_weight = 0;
     w->start_weight /= 4;
     w->record_size_max = 20;
-    w->batch_records_max = 20;
+    w->batch_records_max = 5;
     w->partitions = 1;
     w->pause_us_max = 5000;
     w->crashes_max = 3;
