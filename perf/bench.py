@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """First figures of one node, as ratios against floors measured in the same run.
 
-Usage: bench.py [NAME ...]     NAME: ack cpu throughput fsync sharing hop idle restart (default: all)
+Usage: bench.py [NAME ...]     NAME: ack cpu throughput fsync sharing compaction repack hop idle restart (default: all)
 
 Writes perf/results/<date>-node.{json,md}. Each figure is the median of RUNS interleaved repetitions
 with its smallest and largest value; the commands stand beside it.
@@ -192,6 +192,59 @@ def bench_sharing():
             narrow99.append(narrow["p99_us"])
     return {"cpu_ratio": median(cpu), "p99_ratio": median(p99), "p50_ratio": median(p50), "wide_p99_us": median(wide99),
             "narrow_p99_us": median(narrow99), "command": wide["command"]}
+
+
+UNPACED = ("--set", "coreflume.background.bytes.per.second=0", "--set", "coreflume.background.ops.per.second=0")
+
+
+def rewritten(word, seconds=120):
+    """The fields of the node's next line about a rewriting: log_compacted or log_repacked."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        lines = [line for line in (SCRATCH / "node.log").read_text().splitlines() if f" {word}: " in line]
+        if lines:
+            return dict(re.findall(r"(\w+)=(\S+)", lines[0]))
+        time.sleep(0.2)
+    raise SystemExit(f"bench: no {word} within {seconds} s")
+
+
+def speed_of(fields):
+    before, after = (int(size) for size in fields["bytes"].split("->"))
+    return before / 1e6 / (int(fields["took_ms"]) / 1000), before / 1e6, after / 1e6
+
+
+def bench_compaction():
+    """Compaction without a limit on its pace: 300,000 records of 1 KiB over 60,000 keys in segments of 64 MiB, all
+    there before the cleaner looks; megabytes of the old segments per second."""
+    speed, before, after, records = [], [], [], []
+    lines = "".join(f"key-{i * 7919 % 60000}:{'v' * 1000}\n" for i in range(300_000))
+    for _ in range(RUNS):
+        with Node(*UNPACED) as node:
+            node.create("c", 1, "cleanup.policy=compact", "segment.bytes=67108864", "min.cleanable.dirty.ratio=0.9")
+            subprocess.run(["kcat", "-b", node.kafka, "-P", "-t", "c", "-K", ":", "-X", "batch.size=65536"],
+                           input=lines, text=True, check=True)
+            fields = rewritten("log_compacted")
+        for figures, value in zip((speed, before, after), speed_of(fields)):
+            figures.append(value)
+        records.append(int(fields["records_read"]) / (int(fields["took_ms"]) / 1000))
+    return {"MB_per_s": median(speed), "records_per_s": median(records), "before_MB": median(before),
+            "after_MB": median(after), "command": "kcat -P -K : -X batch.size=65536, node " + " ".join(UNPACED)}
+
+
+def bench_repack():
+    """Repacking without a limit on its pace: a segment of 64 MiB that holds a record of 100 B per block; megabytes of
+    it per second (more than the disk's: much of it is still in the cache)."""
+    speed, before, after = [], [], []
+    for _ in range(RUNS):
+        with Node(*UNPACED) as node:
+            node.create("r", 1, "segment.bytes=67108864")
+            while "log_repacked" not in (SCRATCH / "node.log").read_text():
+                result = load(node, "r", conns=1, window=1, records=1, record=100, seconds=2, warmup=0)
+            fields = rewritten("log_repacked")
+        for figures, value in zip((speed, before, after), speed_of(fields)):
+            figures.append(value)
+    return {"MB_per_s": median(speed), "before_MB": median(before), "after_MB": median(after),
+            "command": result["command"]}
 
 
 def bench_hop():
