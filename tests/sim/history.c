@@ -330,7 +330,8 @@ void history_high_watermark(struct history *h, int64_t known, int64_t told)
     }
 }
 
-/* Retention by time alone takes what is old enough. */
+/* Retention by time alone takes what is old enough; where compaction may have taken what was young,
+ * nobody can say. */
 static void check_aged(const struct history *h, int64_t start)
 {
     const int64_t now_ms = clock_wall_ms(&h->sim->clock.clock);
@@ -373,7 +374,8 @@ void history_start(struct history *h, int64_t known, int64_t told)
               h->name,
               told,
               h->start_asked);
-    if (h->rules.retention_size_max < 0 && h->rules.topic_size_max < 0) {
+    const bool is_by_time = h->rules.retention_size_max < 0 && h->rules.topic_size_max < 0;
+    if (is_by_time && !h->rules.is_compacted) {
         check_aged(h, told);
     }
     h->start = told;
