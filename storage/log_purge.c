@@ -119,16 +119,10 @@ static void discard_next(struct purge *p)
     }
     char *name = p->names[--p->names_count];
     (void)snprintf(p->path, sizeof(p->path), "%s/%s", p->dir, name);
-    const char *suffix = strrchr(name, '.');
-    const bool is_large =
-        suffix != NULL && (strcmp(suffix, ".log") == 0 || strcmp(suffix, ".tmp") == 0);
     free(name);
     p->state = PURGE_WAIT_DISCARD;
-    recycle_discard_begin(&p->env->shared->recycle,
-                          &p->discard,
-                          &p->op,
-                          p->path,
-                          is_large ? RECYCLE_SIZE_UNKNOWN : RECYCLE_SIZE_SMALL);
+    struct recycle *rc = &p->env->shared->recycle;
+    recycle_discard_begin(rc, &p->discard, &p->op, p->path, recycle_size_of(rc, p->path));
     p->op.on_done = on_io_done;
     io_submit(&p->env->s->io, &p->op);
 }

@@ -1,7 +1,7 @@
 /* Removes what is left on disk of a log that is not open: of a delete that a crash interrupted. Its
  * files, its directory and its store values; nothing left is no error. The name-link stays.
  *
- * Lists a directory, which blocks: for start-up.
+ * Lists a directory and asks for sizes, which blocks: for start-up.
  *
  * Shard: the owner's of the partition.
  */

@@ -517,9 +517,8 @@ void recovery_unlink_next(struct log_recovery *r)
     }
     r->state = RECOVERY_WAIT_UNLINK;
     /* At once, for its name may be wanted again; what it holds is freed later. */
-    const bool is_small = ends_with(name, ".index") || ends_with(name, ".checkpoint");
-    const uint64_t size = is_small ? RECYCLE_SIZE_SMALL : RECYCLE_SIZE_UNKNOWN;
-    recycle_discard_begin(&r->log->env.shared->recycle, &r->discard, &r->op, r->path, size);
+    struct recycle *rc = &r->log->env.shared->recycle;
+    recycle_discard_begin(rc, &r->discard, &r->op, r->path, recycle_size_of(rc, r->path));
     r->op.on_done = on_unlinked;
     io_submit(&log_shard(r->log)->io, &r->op);
 }

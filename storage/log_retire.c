@@ -2,7 +2,7 @@
  *
  *   taken out of log.segments, manifest record and cuts deleted from the store
  *   WAIT_USERS -> WAIT_STORE -> WAIT_PACE -> WAIT_CLOSE -> WAIT_UNLINK_INDEX
- *              -> WAIT_DISCARD | WAIT_UNLINK -> gone
+ *              -> WAIT_DISCARD -> gone
  *
  *  1. A segment is used by walks, index tasks and fills (log_segment_hold): they find it as it was,
  *     go on where it ends, and nobody new finds it.
@@ -14,8 +14,9 @@
  *     segment that is gone, which recovery ignores.
  *  4. A file that is to become a segment again (recycle.h) is renamed instead of being removed; for
  *     that it is as free of users and of the store as 1 and 2 say.
- *  5. One file of a log goes at a time, each when the shard's pace says so. A close leaves those
- *     that still wait to the next start; a delete of the log does not.
+ *  5. One file of a log goes at a time; one that is unlinked here (small, or there is no directory
+ * to rename it to) when the shard's pace says so. A close leaves those that still wait to the next
+ * start; a delete of the log does not.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -32,7 +33,6 @@ enum retire_state {
     RETIRE_WAIT_CLOSE,
     RETIRE_WAIT_UNLINK_INDEX,
     RETIRE_WAIT_DISCARD,
-    RETIRE_WAIT_UNLINK,
 };
 
 /* There is one per log while log.retired holds segments. */
@@ -134,10 +134,6 @@ static void submit_discard(struct log_retirer *t)
 {
     struct recycle *rc = &t->log->env.shared->recycle;
     const uint64_t written_size = log_segment_recyclable_size(t->seg);
-    if (!recycle_wants(rc, written_size)) {
-        submit_unlink(t, ".log", RETIRE_WAIT_UNLINK); /* It had its turn. */
-        return;
-    }
     t->path = log_segment_path(t->seg, ".log");
     if (t->path == NULL) {
         panic("no memory for a path");
@@ -167,8 +163,8 @@ static void wait_pace(struct log_retirer *t)
 {
     struct log *l = t->log;
     t->state = RETIRE_WAIT_PACE;
-    if (keeps_files(l)) {
-        retire_run(t);
+    if (keeps_files(l) || recycle_takes(&l->env.shared->recycle, t->seg->written_to)) {
+        retire_run(t); /* A rename waits for nothing: what it holds is freed at the pace there. */
     } else {
         pace_ask(&l->env.shared->pace, &t->pace_wait, 1, 0);
     }
@@ -221,7 +217,6 @@ static void retire_run(struct log_retirer *t)
         submit_discard(t);
         break;
     case RETIRE_WAIT_DISCARD:
-    case RETIRE_WAIT_UNLINK:
         reached(log_shard(l), "log_segment_removed");
         l->stats.removed_segments++;
         segment_gone(t);

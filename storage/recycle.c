@@ -14,7 +14,6 @@
 
 enum {
     LOOK_US = 1000 * 1000, /* Other shards, and other processes, fill the same disk. */
-    SMALL_PER_TURN = 16,   /* So many small files go with one turn. */
     NAME_SIZE = 64,
 };
 
@@ -152,30 +151,16 @@ static void remove_next(struct recycle *rc)
     if (rc->state != RECYCLE_IDLE || rc->is_stopped || list_is_empty(&rc->doomed)) {
         return;
     }
-    const struct recycled *r = container_of(rc->doomed.next, struct recycled, link);
-    const bool is_small =
-        r->file.written_size > 0 && r->file.written_size < rc->options.file_size_min;
-    if (is_small && rc->small_count + 1 < SMALL_PER_TURN) {
-        rc->small_count++;
-        submit_unlink(rc);
-        return;
-    }
-    rc->small_count = 0;
     rc->state = RECYCLE_WAIT_PACE;
     pace_ask(rc->options.pace, &rc->pace_wait, 1, 0);
 }
 
 /* ---- keeping ---- */
 
-static bool is_kept_at_all(const struct recycle *rc, uint64_t written_size)
+static bool is_wanted(const struct recycle *rc, uint64_t written_size)
 {
-    return rc->is_ready && !rc->is_stopped && written_size >= rc->options.file_size_min &&
-           written_size <= rc->options.size_max;
-}
-
-bool recycle_wants(const struct recycle *rc, uint64_t written_size)
-{
-    return is_kept_at_all(rc, written_size) && !is_tight(rc);
+    return written_size >= rc->options.file_size_min && written_size <= rc->options.size_max &&
+           !is_tight(rc);
 }
 
 static void drop_kept(struct recycle *rc, struct recycled *r)
@@ -235,7 +220,7 @@ static void take_in(struct recycle *rc, const struct recycle_file *file)
     if (r == NULL) {
         return; /* No memory: the next start removes it. */
     }
-    if (recycle_wants(rc, file->written_size)) {
+    if (is_wanted(rc, file->written_size)) {
         reached(rc->s, "recycle_kept");
         keep(rc, r);
     } else {
@@ -244,15 +229,29 @@ static void take_in(struct recycle *rc, const struct recycle_file *file)
     }
 }
 
+uint64_t recycle_size_of(const struct recycle *rc, const char *path)
+{
+    uint64_t size;
+    const bool is_small = rc->is_ready && io_file_size(&rc->s->io, path, &size) == ERR_OK &&
+                          size < rc->options.file_size_min;
+    return is_small ? RECYCLE_SIZE_SMALL : RECYCLE_SIZE_UNKNOWN;
+}
+
+bool recycle_takes(const struct recycle *rc, uint64_t written_size)
+{
+    const bool is_small =
+        written_size != RECYCLE_SIZE_UNKNOWN && written_size < rc->options.file_size_min;
+    return rc->is_ready && !rc->is_stopped && !is_small;
+}
+
 void recycle_discard_begin(struct recycle *rc,
                            struct recycle_discard *d,
                            struct io_op *op,
                            const char *path,
                            uint64_t written_size)
 {
-    const bool is_small = written_size > 0 && written_size < rc->options.file_size_min;
     *d = (struct recycle_discard){.file = {.written_size = written_size}};
-    if (!rc->is_ready || rc->is_stopped || is_small) {
+    if (!recycle_takes(rc, written_size)) {
         *op = (struct io_op){.kind = IO_UNLINK, .path = path};
         return;
     }

@@ -81,7 +81,6 @@ struct recycle {
     struct list kept;   /* struct recycled, oldest first. */
     struct list doomed; /* Likewise. */
     enum recycle_state state;
-    uint32_t small_count; /* Small files removed since the last turn. */
     char *unlink_path;
     struct io_op op; /* The worker's. */
     struct io_op mkdir_op;
@@ -107,8 +106,11 @@ void recycle_stop(struct recycle *rc);
 bool recycle_is_busy(const struct recycle *rc);
 void recycle_done(struct recycle *rc);
 
-/* Whether a file of that size would be kept now. */
-bool recycle_wants(const struct recycle *rc, uint64_t written_size);
+/* Whether a discard of a file of that size is a rename. */
+bool recycle_takes(const struct recycle *rc, uint64_t written_size);
+
+/* What to give for a file of which only the path is known. Blocks: for start-up. */
+uint64_t recycle_size_of(const struct recycle *rc, const char *path);
 
 /* A file on its way out of a log. */
 struct recycle_discard {

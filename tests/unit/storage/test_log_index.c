@@ -185,3 +185,132 @@ Test(log_index, failures_do_no_harm)
         }
     }
 }
+
+/* ---- with another log ---- */
+
+struct other_log {
+    struct log *log;
+    bool is_opened;
+    bool is_closed;
+};
+
+static void other_on_flushed(void *context, uint64_t index)
+{
+    (void)context;
+    (void)index;
+}
+
+static void other_on_room(void *context)
+{
+    (void)context;
+}
+
+static void other_on_failed(void *context, enum err e)
+{
+    (void)context;
+    cr_fail("%s", err_name(e));
+}
+
+static enum err other_on_replay(void *context, const struct log_entry *entry)
+{
+    (void)context;
+    (void)entry;
+    return ERR_OK;
+}
+
+static void other_on_opened(void *context, enum err e)
+{
+    struct other_log *other = context;
+    cr_assert(eq(int, e, ERR_OK));
+    other->is_opened = true;
+}
+
+static void other_on_closed(void *context)
+{
+    ((struct other_log *)context)->is_closed = true;
+}
+
+static void other_open(struct log_rig *rig, struct other_log *other)
+{
+    static const struct log_callbacks callbacks = {
+        .on_flushed = other_on_flushed,
+        .on_room = other_on_room,
+        .on_failed = other_on_failed,
+        .on_replay = other_on_replay,
+        .on_opened = other_on_opened,
+    };
+    struct partition_id id = log_rig_id();
+    id.partition++;
+    *other = (struct other_log){0};
+    enum err e = log_open(
+        &(struct log_open){
+            .env = &rig->env,
+            .id = id,
+            .name = "topic-1",
+            .options = rig->options,
+            .callbacks = &callbacks,
+            .context = other,
+        },
+        &other->log);
+    cr_assert(eq(int, e, ERR_OK));
+    cr_assert(sim_shard_run_until(&rig->ss, &other->is_opened));
+}
+
+/* Entries until it rolls; the file of the sealed segment's index is then on its way. */
+static void other_roll(struct log_rig *rig, struct other_log *other)
+{
+    static const uint8_t payload[3000];
+    while (log_stats(other->log)->rolls == 0) {
+        const struct log_entry entry = {
+            .type = ENTRY_CONTROLLER,
+            .term = 1,
+            .max_timestamp = -1,
+            .payload = slice_of(payload, sizeof(payload)),
+        };
+        uint64_t index;
+        if (log_append(other->log, &entry, &index) == ERR_BUSY) {
+            cr_assert(sim_shard_step(&rig->ss));
+        }
+    }
+}
+
+/* Its index is to be written when there is a turn for it, and by then it has left the log. */
+Test(log_index, a_segment_that_goes_while_it_waits_for_a_turn)
+{
+    struct log_rig rig;
+    log_rig_init(&rig, 77);
+    rig.shared_options.files_max = 4; /* One turn. */
+    log_rig_start(&rig);
+    cr_assert(eq(int, log_rig_open(&rig), ERR_OK));
+    io_fault_add(&rig.ss.io_fault,
+                 &(struct io_fault_rule){
+                     .kind = IO_OPEN,
+                     .fd = IO_FAULT_ANY,
+                     .path_part = "-1/index.tmp",
+                     .at = 1,
+                     .action = IO_FAULT_HANG,
+                 });
+    struct other_log other;
+    other_open(&rig, &other);
+    other_roll(&rig, &other);
+    log_rig_settle(&rig);
+    for (int i = 0; i < 60; i++) {
+        while (log_rig_append(&rig, 1, 3000, 1000) == ERR_BUSY) {
+            cr_assert(sim_shard_step(&rig.ss));
+        }
+        log_rig_flush(&rig);
+    }
+    cr_assert(le(u64, 1, log_stats(rig.log)->rolls));
+    log_rig_set_start(&rig, 60);
+    log_rig_settle(&rig);
+    cr_assert(eq(u64, log_stats(rig.log)->removed_segments, log_stats(rig.log)->rolls - 1),
+              "the first one is held");
+    io_fault_clear(&rig.ss.io_fault);
+    io_fault_release(&rig.ss.io_fault);
+    log_rig_settle(&rig);
+    cr_assert(eq(u64, log_stats(rig.log)->removed_segments, log_stats(rig.log)->rolls));
+    log_close(other.log, &other, other_on_closed);
+    cr_assert(sim_shard_run_until(&rig.ss, &other.is_closed));
+    log_rig_stop(&rig);
+    log_rig_done(&rig);
+}
