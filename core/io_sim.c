@@ -81,7 +81,7 @@ static uint64_t draw_latency_us(struct io_sim *b, enum io_kind kind)
     bool is_transfer = kind == IO_READ || kind == IO_WRITE;
     const struct io_sim_latency *l = is_sync ? &o->sync : is_transfer ? &o->transfer : &o->other;
     uint64_t us = l->min_us + rand_below(&b->rand, (uint64_t)l->max_us - l->min_us + 1);
-    if (draw(b, o->slow_one_in)) {
+    if (draw(b, o->slow_one_in) || (kind == IO_READ && draw(b, o->slow_read_one_in))) {
         b->stats.slow++;
         us += o->slow_us;
     }

@@ -33,9 +33,10 @@ struct io_sim_options {
     struct io_sim_latency transfer; /* Reads and writes. */
     struct io_sim_latency sync;
     struct io_sim_latency other;
-    uint32_t slow_one_in;  /* 0 = never; so are those below. */
-    uint32_t slow_us;      /* On top. */
-    uint32_t short_one_in; /* A transfer moves only a part. */
+    uint32_t slow_one_in;      /* 0 = never; so are those below. */
+    uint32_t slow_read_one_in; /* Only reads. */
+    uint32_t slow_us;          /* On top. */
+    uint32_t short_one_in;     /* A transfer moves only a part. */
     uint32_t read_fail_one_in;
     uint32_t write_fail_one_in;
     uint32_t sync_fail_one_in;

@@ -68,6 +68,7 @@ static void start_shard(struct machine *m, uint16_t id)
                     .sync = {20, w->sync_us_max},
                     .other = {5, 50},
                     .slow_one_in = w->slow_one_in,
+                    .slow_read_one_in = w->slow_read_one_in,
                     .slow_us = 200 * 1000,
                     .short_one_in = w->short_one_in,
                     .read_fail_one_in = w->read_fail_one_in,

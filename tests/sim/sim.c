@@ -110,6 +110,25 @@ static void seek_leftovers(struct sim_swarm *w)
     w->crashes_max *= 4;
 }
 
+/* Files that are used again at once, and reads that take so long that they see it if their file was
+ * not kept for them. */
+static void seek_reuse(struct sim_swarm *w)
+{
+    w->segment_size_max = 32 << 10;
+    w->recycle_size_max = 1 << 20;
+    w->cache_size_max = 0;
+    w->ahead_size_max = 0;
+    w->checkpoint_size = 0;
+    w->slow_one_in = 0;
+    w->slow_read_one_in = 4;
+    w->start_weight = 40;
+    w->cut_weight = 0;
+    w->compacted_percent = 0;
+    w->record_size_max = 300;
+    w->pause_us_max = 5000;
+    w->capacity_size = 0;
+}
+
 /* Misdirected writes in lives that get quiet, which only misdirected transfers may disturb. */
 static void seek_wrong_places(struct sim_swarm *w)
 {
@@ -202,6 +221,9 @@ void sim_draw_swarm(struct sim *sim)
     w->recycle_size_max = PICK(sim, 0, 256 << 10, 1 << 20, 4 << 20);
     w->pinned_size_max = (size_t)PICK(sim, 0, 64 << 10, 2 << 20, 2 << 20);
     w->piece_size_min = (uint32_t)PICK(sim, 1, 500, 2000);
+    if (sim->mode == SIM_STORAGE && sim_chance(sim, 20)) {
+        seek_reuse(w);
+    }
 }
 
 #define FIELD(name)                                                                       \
@@ -263,6 +285,7 @@ static const struct {
     FIELD(read_fail_one_in),
     FIELD(short_one_in),
     FIELD(slow_one_in),
+    FIELD(slow_read_one_in),
     FIELD(sync_us_max),
     FIELD(transfer_us_max),
     FIELD(pause_us_max),

@@ -84,6 +84,7 @@ struct sim_swarm {
     uint32_t read_fail_one_in;
     uint32_t short_one_in;
     uint32_t slow_one_in;
+    uint32_t slow_read_one_in;
     uint32_t sync_us_max;
     uint32_t transfer_us_max;
     uint64_t pause_us_max;    /* Between two acts of the driver. */
