@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """First figures of one node, as ratios against floors measured in the same run.
 
-Usage: bench.py [NAME ...]     NAME: ack cpu throughput fsync sharing compaction repack hop idle restart (default: all)
+Usage: bench.py [NAME ...]     NAME: ack cpu throughput fsync sharing compaction repack hop idle restart writes
+                               steady retention full (default: all)
 
 Writes perf/results/<date>-node.{json,md}. Each figure is the median of RUNS interleaved repetitions
 with its smallest and largest value; the commands stand beside it.
@@ -278,6 +279,32 @@ def bench_restart():
         if isinstance(value, dict):
             value["runs"] = RUNS
     return figures | {"command": "perf/restart.py --partitions 10000 --rolled 1000"}
+
+
+def disk(figure):
+    command = [sys.executable, str(ROOT / "perf" / "disk.py"), figure, "--runs", str(RUNS)]
+    figures = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return figures | {"command": f"perf/disk.py {figure}"}
+
+
+def bench_writes():
+    """Bytes written to the disk per byte of records, on a fresh directory and through the retention limit."""
+    return disk("writes")
+
+
+def bench_steady():
+    """Most flushed throughput with 1 MiB batches through the retention limit, against fio 128K at depth 16."""
+    return disk("steady")
+
+
+def bench_retention():
+    """p99.9 of produce at about half of the maximum, on a topic that keeps all and on one at its limit."""
+    return disk("retention")
+
+
+def bench_full():
+    """p99.9 of produce through the retention limit on a disk with room and on the same 80 % full (root)."""
+    return disk("full")
 
 
 BENCHES = {key[6:]: value for key, value in list(globals().items()) if key.startswith("bench_")}
