@@ -155,8 +155,10 @@ static int64_t come_to_result(struct io_sim *b, struct sim_op *so)
     if (so->disk_op == NULL) {
         return so->result;
     }
-    if (so->fails || disk_sim_op_is_broken(so->disk_op)) {
-        b->stats.failed++;
+    const bool is_broken = disk_sim_op_is_broken(so->disk_op);
+    if (so->fails || is_broken) {
+        b->stats.broken += is_broken;
+        b->stats.failed += !is_broken;
         disk_sim_fail(so->disk_op, &b->rand);
         return -EIO;
     }

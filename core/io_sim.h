@@ -52,7 +52,8 @@ struct io_sim_options {
 struct io_sim_stats {
     uint64_t slow;
     uint64_t shortened;
-    uint64_t failed;
+    uint64_t failed; /* By chance. */
+    uint64_t broken; /* Because the device was. */
 };
 
 struct io_sim {

@@ -20,7 +20,8 @@ enum {
 static bool is_retriable(const struct broker_run *run, int16_t code)
 {
     return code == KAFKA_REQUEST_TIMED_OUT ||
-           (code == KAFKA_KAFKA_STORAGE_ERROR && life_has_faults(&run->life));
+           (code == KAFKA_KAFKA_STORAGE_ERROR &&
+            (life_has_faults(&run->life) || dirs_have_broken(run)));
 }
 
 /* A produce request that names its topic and is still on its way would get into a new topic of that

@@ -8,8 +8,6 @@
 
 #include "tests/sim/damage.h"
 
-#define DATA_DIR "/data"
-
 enum {
     DRAIN_US_MAX = 300 * 1000 * 1000, /* Without faults everything has to come to an end by then. */
     CONNECT_RETRY_US = 2000,
@@ -75,18 +73,27 @@ static void actors_run(struct machine_source *source)
     struct actor *a = next_actor(run);
     if (run->is_started && !run->is_draining) {
         life_play_with_capacity(&run->life);
+        dirs_play(run);
     }
     a->act(a);
 }
 
 /* ---- the broker ---- */
 
+bool run_explains(const struct broker_run *run, const struct sim_topic *t, int32_t partition)
+{
+    return life_has_faults(&run->life) || dirs_explain(run, t, partition);
+}
+
 static void on_fatal(void *context, enum err e, const char *what)
 {
     struct broker_run *run = context;
     sim_say(run->sim, "fatal: %s: %s", what, err_name(e));
-    sim_check(
-        run->sim, life_has_faults(&run->life), "the broker gave up: %s: %s", what, err_name(e));
+    sim_check(run->sim,
+              life_has_faults(&run->life) || dirs_lost_group_0(run),
+              "the broker gave up: %s: %s",
+              what,
+              err_name(e));
     run->life.is_dead = true;
 }
 
@@ -102,8 +109,6 @@ static void fill_settings(struct broker_run *run)
     const struct sim_swarm *w = &run->sim->swarm;
     struct broker_settings *settings = &run->settings;
     settings_init(settings);
-    settings->data_dirs[0] = DATA_DIR;
-    settings->data_dirs_count = 1;
     settings->has_admin = false;
     settings->is_auto_create = false;
     settings->is_delete_enabled = true;
@@ -149,12 +154,13 @@ static void on_started(void *context, enum err e, const char *why)
     struct broker_run *run = context;
     if (e == ERR_OK) {
         run->is_started = true;
+        run->dirs.is_founded = true;
         sim_trace(run->sim, "started", run->life.machine.shards_count, 0);
         sim_say(run->sim, "started");
         return;
     }
     sim_check(run->sim,
-              life_has_faults(&run->life),
+              life_has_faults(&run->life) || run->dirs.is_left_out,
               "the broker does not start: %s: %s",
               err_name(e),
               why);
@@ -224,15 +230,39 @@ static void drain(struct broker_run *run)
     }
 }
 
-/* What was acknowledged from memory may be gone. */
-static void forget_memory(struct broker_run *run)
+/* What was acknowledged from memory may be gone: everywhere, or where a fault explains it. */
+static void forget_memory(struct broker_run *run, bool is_crash)
 {
     for (uint32_t i = 0; i < run->topics_count; i++) {
         struct sim_topic *t = &run->topics[i];
         for (int32_t j = 0; j < t->partitions_count; j++) {
-            history_crashed(&t->histories[j]);
+            if (is_crash || run_explains(run, t, j)) {
+                history_crashed(&t->histories[j]);
+            }
         }
     }
+}
+
+/* While a data directory is broken: everybody who writes elsewhere is served. */
+static bool wait_until_served(struct broker_run *run)
+{
+    struct sim *sim = run->sim;
+    const uint64_t end_us = sim->clock.now_us + DRAIN_US_MAX;
+    run->is_draining = true; /* No new batches. */
+    bool is_served = false;
+    while (!is_served) {
+        sim_check(sim, sim->clock.now_us < end_us, "a broken disk keeps others from being served");
+        if (!run_steps(run, 1)) {
+            return false;
+        }
+        is_served = true;
+        for (uint32_t i = 0; i < run->producers_count && is_served; i++) {
+            is_served = producer_is_served(&run->producers[i]);
+        }
+    }
+    sim_mark(sim, "sim_served_beside_a_broken_dir");
+    run->is_draining = false;
+    return true;
 }
 
 static bool stop(struct broker_run *run)
@@ -245,9 +275,7 @@ static bool stop(struct broker_run *run)
         return false;
     }
     run->is_started = false;
-    if (life_has_faults(&run->life)) {
-        forget_memory(run); /* A stop does not wait for a full disk. */
-    }
+    forget_memory(run, false); /* A stop does not wait for a full disk. */
     /* As shard_run does: what nobody waits for is let to its end. */
     while (machine_in_flight_count(&run->life.machine) > 0) {
         if (!run_steps(run, 1)) {
@@ -264,6 +292,7 @@ static void begin(struct life *l)
     struct broker_run *run = container_of(l, struct broker_run, life);
     struct sim *sim = run->sim;
     run->is_started = false;
+    dirs_begin(run);
     if (l->end == LIFE_CRASHES && rand_one_in(&sim->rand, 4)) {
         life_crash_within(l, sim->swarm.steps_per_life); /* While it starts, perhaps. */
     }
@@ -301,6 +330,8 @@ static bool live(struct life *l)
     }
     if (l->end == LIFE_IS_LAST) {
         drain(run);
+    } else if (dirs_have_broken(run) && !life_has_faults(l) && !wait_until_served(run)) {
+        return false;
     } else if (rand_one_in(&sim->rand, 4)) {
         life_crash_within(l, 1000);
     }
@@ -310,7 +341,7 @@ static bool live(struct life *l)
 static void crashed(struct life *l)
 {
     struct broker_run *run = container_of(l, struct broker_run, life);
-    forget_memory(run);
+    forget_memory(run, true);
     run->is_started = false;
     net_sim_crash(&run->net);
 }

@@ -7,6 +7,7 @@
  *   crowd.c        creates and deletes many topics at once
  *   producer.c     sends batches, repeats what was not acknowledged
  *   consumer.c     reads everything, over and over
+ *   dirs.c         data directories: their order, one that breaks
  *   history.c      what they know, and the checks; history_keys.c of compacted topics
  */
 #pragma once
@@ -16,6 +17,7 @@
 #include "storage/batch.h"
 
 #include "tests/sim/batches.h"
+#include "tests/sim/dirs.h"
 #include "tests/sim/history.h"
 #include "tests/sim/kafka_client.h"
 #include "tests/sim/life.h"
@@ -143,6 +145,8 @@ struct broker_run {
     struct broker *broker;
     struct machine_source actors_source;
 
+    struct sim_dirs dirs;
+
     bool is_started;
     bool is_stopped;
     bool is_draining; /* No new batches, no new topics. */
@@ -159,6 +163,9 @@ struct broker_run {
     int64_t producer_ids[PRODUCER_IDS_MAX]; /* Every one that was handed out. */
     uint32_t producer_ids_count;
 };
+
+/* Faults explain that a partition answers KAFKA_STORAGE_ERROR. */
+bool run_explains(const struct broker_run *run, const struct sim_topic *t, int32_t partition);
 
 /* Sets when the actor acts next: soon, by the swarm. */
 void actor_rest(struct actor *a);
@@ -178,6 +185,8 @@ void producer_init(struct producer *p, struct broker_run *run, uint32_t number);
 void producer_done(struct producer *p);
 /* Nothing is queued or in flight. */
 bool producer_is_drained(const struct producer *p);
+/* Nothing is queued for partitions that have no reason to fail. */
+bool producer_is_served(const struct producer *p);
 
 void consumer_init(struct consumer *c, struct broker_run *run);
 void consumer_done(struct consumer *c);

@@ -47,10 +47,11 @@ static struct history *history_of(const struct broker_run *run, const struct rea
     return (struct history *)&t->histories[item->partition];
 }
 
-static bool is_passing(const struct broker_run *run, int16_t code)
+static bool is_passing(const struct broker_run *run, const struct read_item *item, int16_t code)
 {
     return code == KAFKA_REQUEST_TIMED_OUT || code == KAFKA_NOT_LEADER_OR_FOLLOWER ||
-           (code == KAFKA_KAFKA_STORAGE_ERROR && life_has_faults(&run->life));
+           (code == KAFKA_KAFKA_STORAGE_ERROR &&
+            run_explains(run, &run->topics[item->topic], item->partition));
 }
 
 static const struct read_item *
@@ -77,7 +78,7 @@ static void take_fetched(struct read_call *rc,
     struct broker_run *run = c->actor.run;
     struct sim *sim = run->sim;
     struct history *h = history_of(run, item);
-    if (h == NULL || is_passing(run, answer->error_code)) {
+    if (h == NULL || is_passing(run, item, answer->error_code)) {
         return;
     }
     struct consumer_position *position = &c->positions[item->topic][item->partition];
@@ -221,7 +222,7 @@ static void take_offset(struct read_call *rc,
     struct broker_run *run = rc->consumer->actor.run;
     struct sim *sim = run->sim;
     struct history *h = history_of(run, item);
-    if (h == NULL || item->is_early || is_passing(run, answer->error_code)) {
+    if (h == NULL || item->is_early || is_passing(run, item, answer->error_code)) {
         return;
     }
     sim_check(sim,

@@ -30,7 +30,8 @@ static bool is_done(struct crowd *c, int16_t code, int16_t code_if_done)
 {
     struct broker_run *run = c->actor.run;
     if (code == KAFKA_REQUEST_TIMED_OUT ||
-        (code == KAFKA_KAFKA_STORAGE_ERROR && life_has_faults(&run->life))) {
+        (code == KAFKA_KAFKA_STORAGE_ERROR &&
+         (life_has_faults(&run->life) || dirs_have_broken(run)))) {
         return false;
     }
     sim_check(run->sim,

@@ -90,7 +90,7 @@ static void begin(struct life *l, enum life_end end)
 static void crash(struct life *l)
 {
     struct disk_sim_crash how = sim_draw_crash(l->sim);
-    if (machine_io_stats(&l->machine).failed > 0) {
+    if (machine_has_failed_ops(&l->machine)) {
         how.is_power_loss = true; /* What a failed sync abandoned must not seem to be there. */
     }
     machine_crash(&l->machine, &how);

@@ -290,7 +290,7 @@ void machine_stop(struct machine *m)
     sim_trace(sim, "stop", 0, 0);
     sim_say(sim, "stopped");
     say_files(sim);
-    if (machine_io_stats(m).failed > 0) {
+    if (machine_has_failed_ops(m)) {
         /* What a failed sync abandoned must not seem to be there: no later sync would cover it. */
         struct disk_sim_crash how = sim_draw_crash(sim);
         how.is_power_loss = true;
@@ -306,8 +306,15 @@ struct io_sim_stats machine_io_stats(const struct machine *m)
         sum.slow += m->ios[i].stats.slow;
         sum.shortened += m->ios[i].stats.shortened;
         sum.failed += m->ios[i].stats.failed;
+        sum.broken += m->ios[i].stats.broken;
     }
     return sum;
+}
+
+bool machine_has_failed_ops(const struct machine *m)
+{
+    const struct io_sim_stats stats = machine_io_stats(m);
+    return stats.failed > 0 || stats.broken > 0;
 }
 
 uint32_t machine_in_flight_count(const struct machine *m)

@@ -63,3 +63,5 @@ void machine_stop(struct machine *m);
 /* Disk ops of all shards. */
 uint32_t machine_in_flight_count(const struct machine *m);
 struct io_sim_stats machine_io_stats(const struct machine *m);
+/* A sync may have failed, and abandoned what it should have covered. */
+bool machine_has_failed_ops(const struct machine *m);

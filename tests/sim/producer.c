@@ -223,7 +223,7 @@ static bool is_allowed(const struct producer *p, const struct produce_item *item
         return true;
     }
     if (code == KAFKA_KAFKA_STORAGE_ERROR) {
-        return life_has_faults(&p->actor.run->life);
+        return run_explains(p->actor.run, l->topic, l->partition);
     }
     /* What comes behind a batch that failed is out of order until that one is repeated. */
     return code == KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER && p->is_idempotent && l->is_blocked &&
@@ -530,6 +530,18 @@ bool producer_is_drained(const struct producer *p)
     }
     for (uint32_t i = 0; i < p->lanes_count; i++) {
         if (lane_is_alive(&p->lanes[i]) && p->lanes[i].queue_count > 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool producer_is_served(const struct producer *p)
+{
+    for (uint32_t i = 0; i < p->lanes_count; i++) {
+        const struct lane *l = &p->lanes[i];
+        if (lane_is_alive(l) && l->queue_count > 0 &&
+            !run_explains(p->actor.run, l->topic, l->partition)) {
             return false;
         }
     }

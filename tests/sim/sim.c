@@ -39,8 +39,10 @@ void sim_init(struct sim *sim, uint64_t seed, enum sim_mode mode)
     sim->crash_at_step = UINT64_MAX;
     sim_draw_swarm(sim);
     clock_init_sim(&sim->clock, 1000 * 1000, 1700000000000);
-    sim->disk = disk_sim_new(&(struct disk_sim_options){
-        .is_direct_capable = true, .is_flush_shared = sim->swarm.is_flush_shared});
+    sim->disk =
+        disk_sim_new(&(struct disk_sim_options){.is_direct_capable = true,
+                                                .is_flush_shared = sim->swarm.is_flush_shared,
+                                                .are_roots_volumes = true});
 }
 
 void sim_done(struct sim *sim)
@@ -224,6 +226,8 @@ void sim_draw_swarm(struct sim *sim)
     if (sim->mode == SIM_STORAGE && sim_chance(sim, 20)) {
         seek_reuse(w);
     }
+    w->dirs_count = (uint32_t)PICK(sim, 1, 1, 2, 3);
+    w->are_dirs_breaking = w->dirs_count > 1 && sim_chance(sim, 60);
 }
 
 #define FIELD(name)                                                                       \
@@ -238,6 +242,8 @@ static const struct {
 } fields[] = {
     /* clang-format off */
     FIELD(shards_max),
+    FIELD(dirs_count),
+    FIELD(are_dirs_breaking),
     FIELD(is_flush_shared),
     FIELD(crashes_max),
     FIELD(steps_per_life),

@@ -13,10 +13,10 @@ enum {
     TIMEOUT_MS = 30000,
 };
 
-static bool is_passing(const struct broker_run *run, int16_t code)
+static bool is_passing(const struct admin *a, int32_t partition, int16_t code)
 {
     return code == KAFKA_REQUEST_TIMED_OUT || code == KAFKA_NOT_LEADER_OR_FOLLOWER ||
-           (code == KAFKA_KAFKA_STORAGE_ERROR && life_has_faults(&run->life));
+           (code == KAFKA_KAFKA_STORAGE_ERROR && run_explains(a->actor.run, a->topic, partition));
 }
 
 static void take_answer(struct admin *a, const struct delete_records_response_partition *answer)
@@ -28,7 +28,7 @@ static void take_answer(struct admin *a, const struct delete_records_response_pa
     sim_check(sim, is_known, "DeleteRecords: an answer for partition %d", answer->partition_index);
     const struct asked_start *asked = &a->asked[answer->partition_index];
     struct history *h = &a->topic->histories[answer->partition_index];
-    if (is_passing(a->actor.run, answer->error_code)) {
+    if (is_passing(a, answer->partition_index, answer->error_code)) {
         return;
     }
     if (answer->error_code == KAFKA_OFFSET_OUT_OF_RANGE && asked->offset > asked->high_watermark) {

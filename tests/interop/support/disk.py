@@ -1,10 +1,15 @@
 """Small file systems in files, loop-mounted. Needs root; without it, skip_reason says so."""
+import fcntl
 import os
+import struct
 import subprocess
 
 from support.node import fresh_dir
 
 MAKE = {"ext4": ["mkfs.ext4", "-q", "-m", "0"], "xfs": ["mkfs.xfs", "-q", "-f"], "btrfs": ["mkfs.btrfs", "-q"]}
+
+LOOP_SET_STATUS64 = 0x4C04
+LOOP_GET_STATUS64 = 0x4C05
 
 
 class Disk:
@@ -24,6 +29,24 @@ class Disk:
         except (OSError, subprocess.CalledProcessError):
             subprocess.run(["losetup", "-d", self.device], check=False)
             raise
+
+    def _limit(self, size):
+        """The device ends there (0: where the file does): all beyond fails with EIO."""
+        info = bytearray(232)  # struct loop_info64
+        with open(self.device, "r+b", buffering=0) as device:
+            fcntl.ioctl(device, LOOP_GET_STATUS64, info)
+            struct.pack_into("<Q", info, 32, size)  # lo_sizelimit
+            fcntl.ioctl(device, LOOP_SET_STATUS64, bytes(info))
+
+    def break_down(self):
+        """From now on the device fails."""
+        self._limit(4096)
+
+    def repair(self):
+        """The device is back; nobody may have a file open."""
+        subprocess.run(["umount", str(self.path)], check=True)
+        self._limit(0)
+        subprocess.run(["mount", self.device, str(self.path)], check=True)
 
     def __enter__(self):
         return self.path
