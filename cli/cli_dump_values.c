@@ -132,6 +132,7 @@ static enum err add_segment(struct fields *f, struct slice value)
         add(f, "base_index", (int64_t)r.base.index);
         add(f, "base_offset", r.base.offset);
         add(f, "filled_to", (int64_t)r.filled_to);
+        add(f, "written_to", (int64_t)r.written_to);
         add(f, "generation", r.generation);
         add(f, "file_version", r.file_version);
         add(f, "end_index", (int64_t)r.end_index);

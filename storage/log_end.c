@@ -1,7 +1,8 @@
 /* The end of a log in memory (close) or altogether (delete).
  *
  *   close:   WAIT_QUIET (-> checkpoint -> WAIT_QUIET) -> WAIT_STORE -> [WAIT_FILE]* -> gone
- *   delete:  WAIT_QUIET -> WAIT_STORE -> [WAIT_FILE -> WAIT_UNLINK_INDEX -> WAIT_DISCARD]*
+ *   delete:  WAIT_QUIET -> WAIT_STORE -> [WAIT_PACE ->]
+ *                       [WAIT_FILE -> WAIT_UNLINK_INDEX -> WAIT_DISCARD]*
  *                       -> WAIT_UNLINK_OTHERS* -> WAIT_RMDIR
  *                       -> WAIT_OPEN_LINK -> WAIT_UNLINK_LINK | WAIT_CLOSE_LINK
  *                       -> WAIT_FSYNC_DIR -> gone
@@ -19,6 +20,7 @@
 enum end_state {
     END_WAIT_QUIET,
     END_WAIT_STORE,
+    END_WAIT_PACE,
     END_WAIT_FILE,
     END_WAIT_UNLINK_INDEX,
     END_WAIT_DISCARD,
@@ -46,6 +48,7 @@ struct log_end_task {
     struct io_op op;
     struct store_wait store_wait;
     struct segment_wait file_wait;
+    struct pace_wait pace_wait;
 };
 
 static void end_run(struct log_end_task *t);
@@ -73,6 +76,13 @@ static void on_op_done(struct io_op *op)
 static void on_store_durable(struct store_wait *w)
 {
     end_run(container_of(w, struct log_end_task, store_wait));
+}
+
+/* A stop of the background does not leave the rest to anybody: it is not much. */
+static void on_turn(struct pace_wait *w, enum err e)
+{
+    (void)e;
+    end_run(container_of(w, struct log_end_task, pace_wait));
 }
 
 static void on_file_closed(struct segment_wait *w, enum err e)
@@ -331,6 +341,12 @@ static void end_run(struct log_end_task *t)
         check_quiet(t);
         break;
     case END_WAIT_STORE:
+        t->state = END_WAIT_PACE;
+        if (t->keeps_files || !log_shared_paces_delete(l->env.shared, &t->pace_wait)) {
+            next_file(t);
+        }
+        break;
+    case END_WAIT_PACE:
         next_file(t);
         break;
     case END_WAIT_FILE:
@@ -388,6 +404,7 @@ static struct log_end_task *begin(struct log *l, enum log_state state, void *con
     }
     t->log = l;
     t->state = END_WAIT_QUIET;
+    pace_wait_init(&t->pace_wait, on_turn);
     t->log_state = state;
     t->context = context;
     l->end = t;

@@ -578,6 +578,7 @@ struct log_shared {
     uint32_t checkpoints_count;   /* Written, or waiting for their entries. */
     struct pace pace;             /* Of deletes, compaction, repacking. */
     struct recycle recycle;       /* Files that left their logs. */
+    uint32_t deletes_count;       /* Logs deleted since one of them had a turn. */
     struct list compactables;     /* struct log with something sealed; see log_compact.c. */
     struct log_compact_run *compact_run;
     struct timer compact_timer;
@@ -608,6 +609,9 @@ void log_shared_reclaim_soon(struct log_shared *ls);
 void log_shared_touch(struct log_shared *ls, struct log *l);
 /* Puts {D, commit}, and the end of a log that closes, now if it changed. */
 enum err log_persist_durable(struct log *l);
+/* A log is being deleted: its names are some work for the journal, if none to wait for. True: w was
+ * asked for a turn. */
+bool log_shared_paces_delete(struct log_shared *ls, struct pace_wait *w);
 /* Sets op and iov (LOG_ZERO_IOV_MAX) to write zeros at pos, at most up to end; returns the size. */
 uint64_t log_shared_zero_op(
     struct log_shared *ls, struct io_op *op, struct iovec *iov, uint64_t pos, uint64_t end);

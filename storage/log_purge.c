@@ -1,7 +1,7 @@
 /* The store's values first, as in log_delete: files without them are leftovers for any later start,
  * while values without their files would be damage. Then the files, the directory, its name.
  *
- *   START -> WAIT_STORE -> WAIT_DISCARD ... -> WAIT_RMDIR -> WAIT_SYNC -> DONE
+ *   START -> WAIT_STORE -> [WAIT_PACE ->] WAIT_DISCARD ... -> WAIT_RMDIR -> WAIT_SYNC -> DONE
  */
 #include "storage/log_purge.h"
 
@@ -19,6 +19,7 @@ enum {
 enum purge_state {
     PURGE_START,
     PURGE_WAIT_STORE,
+    PURGE_WAIT_PACE,
     PURGE_WAIT_DISCARD,
     PURGE_WAIT_RMDIR,
     PURGE_WAIT_SYNC,
@@ -34,6 +35,7 @@ struct purge {
     struct io_op op;
     struct task task;
     struct store_wait wait;
+    struct pace_wait pace_wait;
     struct list link; /* In log_shared.purges, in PURGE_WAIT_STORE. */
     char **names;     /* Files still there; the last goes first. */
     size_t names_count;
@@ -181,6 +183,12 @@ static void run(struct purge *p)
         forget_values(p);
         return;
     case PURGE_WAIT_STORE:
+        p->state = PURGE_WAIT_PACE;
+        if (!log_shared_paces_delete(p->env->shared, &p->pace_wait)) {
+            list_files(p);
+        }
+        return;
+    case PURGE_WAIT_PACE:
         list_files(p);
         return;
     case PURGE_WAIT_DISCARD:
@@ -198,6 +206,12 @@ static void run(struct purge *p)
         break;
     }
     assert(false && "a finished purge does not run");
+}
+
+static void on_turn(struct pace_wait *w, enum err e)
+{
+    (void)e; /* A stop leaves nothing to wait for. */
+    run(container_of(w, struct purge, pace_wait));
 }
 
 static void run_task(struct task *t)
@@ -222,6 +236,7 @@ void log_purge_begin(const struct log_env *env,
     uuid_format(&id->topic_id, topic);
     (void)snprintf(p->dir, sizeof(p->dir), "%s/logs/%s-%" PRId32, env->dir, topic, id->partition);
     list_init(&p->wait.link);
+    pace_wait_init(&p->pace_wait, on_turn);
     list_init(&p->link);
     task_init(&p->task, "log_purge", run_task);
     shard_post(env->s, &p->task);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/reached.h"
 #include "storage/log_priv.h"
 
 const struct log_shared_options LOG_SHARED_OPTIONS_DEFAULT = {
@@ -22,6 +23,7 @@ const struct log_shared_options LOG_SHARED_OPTIONS_DEFAULT = {
 };
 
 enum {
+    DELETES_PER_TURN = 8,
     /* Waiters are served by what is given back anyway, if it comes soon. */
     RECLAIM_AFTER_US = 20 * 1000,
 };
@@ -209,6 +211,18 @@ struct buf *log_shared_alloc(struct log_shared *ls, size_t size, enum buf_class 
         }
     }
     return b;
+}
+
+bool log_shared_paces_delete(struct log_shared *ls, struct pace_wait *w)
+{
+    ls->deletes_count++;
+    if (ls->deletes_count < DELETES_PER_TURN) {
+        return false;
+    }
+    reached(ls->s, "log_delete_waits_for_turn");
+    ls->deletes_count = 0;
+    pace_ask(&ls->pace, w, 1, 0);
+    return true;
 }
 
 uint64_t log_shared_zero_op(

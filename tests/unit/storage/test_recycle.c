@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "storage/log_purge.h"
 #include "storage/recycle.h"
 #include "storage/space.h"
 
@@ -400,6 +401,43 @@ Test(recycle, a_delete_does_not_wait_for_its_files)
     log_rig_settle(rig);
     cr_assert(eq(u32, files(rig, "/recycle/").count, stats(rig)->kept_count));
     cr_assert(ge(u64, rig->ss.s->now_us - from_us, (count - 4) * 490 * 1000));
+    rig_close(rig);
+}
+
+static void on_purged(void *context, enum err e)
+{
+    cr_assert(eq(int, e, ERR_OK));
+    (*(int *)context)++;
+}
+
+/* Many small logs: names are work, too. */
+Test(recycle, deletes_of_many_logs_are_paced)
+{
+    struct log_rig *rig = rig_new(11);
+    rig->shared_options.background = (struct pace_limits){.ops_per_s = 2};
+    rig_open(rig);
+    const uint64_t from_us = rig->ss.s->now_us;
+    int purged = 0;
+    for (int i = 0; i < 32; i++) {
+        struct partition_id id = log_rig_id();
+        id.partition += 1 + i;
+        log_purge_begin(&rig->env, &id, &purged, on_purged);
+    }
+    log_rig_settle(rig);
+    cr_assert(eq(int, purged, 32));
+    cr_assert(ge(u64, rig->ss.s->now_us - from_us, 2 * 490 * 1000));
+    /* A stop waits for no turn. */
+    for (int i = 0; i < 32; i++) {
+        struct partition_id id = log_rig_id();
+        id.partition += 1 + i;
+        log_purge_begin(&rig->env, &id, &purged, on_purged);
+    }
+    log_shared_stop_background(rig->shared);
+    const uint64_t stop_us = rig->ss.s->now_us;
+    while (purged < 64) {
+        cr_assert(sim_shard_step(&rig->ss));
+    }
+    cr_assert(lt(u64, rig->ss.s->now_us - stop_us, 490 * 1000));
     rig_close(rig);
 }
 
