@@ -132,6 +132,16 @@ void fetch_start_reads(struct fetch *f)
     }
 }
 
+static bool has_read(const struct fetch *f)
+{
+    for (size_t i = 0; i < f->parts_count; i++) {
+        if (f->parts[i].state == PART_READ) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool fetch_start_large_read(struct fetch *f)
 {
     for (size_t i = 0; i < f->parts_count; i++) {
@@ -149,7 +159,8 @@ bool fetch_start_large_read(struct fetch *f)
             f->is_starved = true;
             return false;
         }
-        start_read(f, part, b, size, LOG_PIECES_MAX); /* It is the only one. */
+        /* In one piece where others, behind it in the request, have theirs already. */
+        start_read(f, part, b, size, has_read(f) ? 0 : LOG_PIECES_MAX);
         return true;
     }
     return false;
@@ -253,6 +264,7 @@ static void add_copy(struct assembly *a, const void *data, size_t size)
 static void end_piece(struct assembly *a)
 {
     if (a->used > a->piece_start) {
+        assert_cmp(a->pieces_count, <, CONN_ANSWER_IOV_MAX - 1);
         a->pieces[a->pieces_count++] = (struct conn_piece){
             .bytes = slice_of(a->memory + a->piece_start, a->used - a->piece_start),
         };
@@ -263,7 +275,7 @@ static void end_piece(struct assembly *a)
 static void add_reference(struct assembly *a, struct slice bytes, struct buf *b)
 {
     end_piece(a);
-    assert_cmp(a->pieces_count, <, CONN_ANSWER_IOV_MAX);
+    assert_cmp(a->pieces_count, <, CONN_ANSWER_IOV_MAX - 1);
     a->pieces[a->pieces_count++] = (struct conn_piece){.bytes = bytes, .buf = b};
 }
 

@@ -20,9 +20,10 @@ enum {
     FETCH_VERSION_IDS = 13,
     /* Larger reads travel by reference, smaller ones are copied into the answer. */
     FETCH_COPY_SIZE_MAX = 16 << 10,
-    /* Pieces of an answer, but for its length and what stands behind the last read. A read by
-     * reference takes its pieces and one before them, at least two. */
-    FETCH_PIECES_MAX = CONN_ANSWER_IOV_MAX - 2,
+    /* Pieces for the reads of a round. A read by reference takes its pieces and one before them, at
+     * least two. Four are kept: the answer's length, what stands behind the last read, and two for
+     * a first batch that turns out to be large when the others have been read. */
+    FETCH_PIECES_MAX = CONN_ANSWER_IOV_MAX - 4,
     FETCH_REFS_MAX = FETCH_PIECES_MAX / 2,
     /* Bytes of one answer that are copied at most. */
     FETCH_COPIED_SIZE_MAX = 4 << 20,

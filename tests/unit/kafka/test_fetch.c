@@ -315,6 +315,34 @@ Test(fetch, many_large_partitions_share_one_answer)
     kafka_rig_done(&g);
 }
 
+/* All pieces are taken when the first part, whose grant was small, learns that its batch is large:
+ * there is room for that one, too. */
+Test(fetch, a_large_first_batch_fits_beside_all_others)
+{
+    for (int32_t parts = 2; parts <= PARTS_MAX; parts++) {
+        struct kafka_rig g;
+        setup(&g);
+        struct wish w = plain;
+        w.parts_count = parts;
+        w.max_bytes = 64 << 20;
+        send_fetch(&g, &w);
+        end_peek(&g, 0, 1); /* An estimate. */
+        for (int32_t i = 1; i < parts; i++) {
+            end_peek(&g, i, 20 << 10);
+        }
+        end_read(&g, 0, 40 << 10); /* It does not fit. */
+        while (g.cluster.ops_count > 0 && g.cluster.ops[0]->id.partition != 0) {
+            const struct partition_op *op = g.cluster.ops[0];
+            end_read(&g, op->id.partition, op->in.fetch.dst_size);
+        }
+        const struct partition_op *op = expect_op(&g, 0, PARTITION_READ);
+        cr_assert(eq(u32, op->in.fetch.pieces_max, 0), "not all pieces are its own");
+        end_read(&g, 0, 40 << 10);
+        expect_records(answer(&g), 0, 40 << 10);
+        kafka_rig_done(&g);
+    }
+}
+
 Test(fetch, an_error_ends_the_wait_of_all)
 {
     struct kafka_rig g;
