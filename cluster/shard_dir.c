@@ -212,6 +212,7 @@ void shard_dir_done(struct shard_dir *dir)
     assert(dir->log_env.shared == NULL);
     flusher_free(dir->flusher); /* Accepts NULL. */
     dir->flusher = NULL;
+    dir_hints_done(&dir->hints);
     remove_stats(dir);
     free(dir->stats_labels);
     dir->stats_labels = NULL;
@@ -281,6 +282,7 @@ static void on_store_opened(void *context, enum err e, struct store *st)
     if (e == ERR_OK) {
         add_log_stats(dir);
         add_read_stats(dir);
+        dir_hints_start(&dir->hints, dir);
         add_recycle_stats(dir);
         e = log_shared_recycle(&dir->log_env);
     }
@@ -329,7 +331,8 @@ void shard_dir_stop_background(struct shard_dir *dir)
 bool shard_dir_is_idle(const struct shard_dir *dir)
 {
     return (dir->flusher == NULL || flusher_is_idle(dir->flusher)) &&
-           !log_shared_is_busy(dir->log_env.shared) && !log_shared_is_pinned(dir->log_env.shared);
+           !log_shared_is_busy(dir->log_env.shared) && !log_shared_is_pinned(dir->log_env.shared) &&
+           dir->hints.away_count == 0;
 }
 
 static void on_store_closed(void *context)

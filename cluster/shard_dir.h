@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cluster/dir_hints.h"
 #include "cluster/settings.h"
 #include "core/err.h"
 #include "core/stats.h"
@@ -60,6 +61,8 @@ struct shard_dir {
     char *stats_labels;
     struct stat stats[SHARD_DIR_STATS_COUNT];
     uint32_t stats_count;
+
+    struct dir_hints hints;
 
     /* The owner's, to tell others of a failure. */
     struct xmsg failed_msg;

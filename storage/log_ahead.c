@@ -548,7 +548,6 @@ bool log_ahead_give_back(struct log_shared *ls, size_t size)
             break;
         }
         if (st->walk == NULL) {
-            reached(ls->s, "log_ahead_gives_back");
             end_stream(st);
         }
     }

@@ -125,8 +125,14 @@ void log_gate_leave(struct log_gate *g, uint64_t size)
 
 void log_gate_round_begun(struct log_gate *g)
 {
+    const uint64_t now_us = g->s->now_us;
     g->rounds_count++;
-    g->written_us = g->s->now_us;
+    g->written_us = now_us;
+    const bool is_news = g->told_us == 0 || now_us >= g->told_us + LOG_GATE_TELL_US;
+    if (is_news && g->on_writing != NULL) {
+        g->told_us = now_us;
+        g->on_writing(g->context);
+    }
 }
 
 void log_gate_round_ended(struct log_gate *g)
@@ -136,6 +142,11 @@ void log_gate_round_ended(struct log_gate *g)
     if (g->rounds_count == 0 && next_wait(g) != NULL) {
         shard_post(g->s, &g->task);
     }
+}
+
+void log_gate_others_write(struct log_gate *g)
+{
+    g->written_us = g->s->now_us;
 }
 
 void log_gate_flusher_failed(struct log_gate *g)

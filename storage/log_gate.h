@@ -22,6 +22,7 @@ enum {
     LOG_GATE_SIZE_BUSY = 128 << 10,
     LOG_GATE_READ_SIZE = 256 << 10, /* Of one, at most, that need not be larger. */
     LOG_GATE_BUSY_US = 100 * 1000,  /* So long after a write somebody writes. */
+    LOG_GATE_TELL_US = 50 * 1000,   /* So often others are told that somebody does. */
     LOG_GATE_HOLD_US = 2 * 1000,
 };
 
@@ -30,9 +31,12 @@ struct log_gate {
     struct list urgent; /* struct gate_wait */
     struct list others;
     uint64_t in_flight_size;
-    uint32_t rounds_count;  /* Of the shared flush, of any log. */
-    uint64_t written_us;    /* When one began; 0 = none has. */
-    bool is_flusher_failed; /* Rounds do not end any more. */
+    uint32_t rounds_count; /* Of the shared flush, of any log. */
+    uint64_t written_us;   /* When one began, or somebody else wrote; 0 = never. */
+    uint64_t told_us;      /* When on_writing was called; 0 = never. */
+    void *context;
+    void (*on_writing)(void *context); /* NULL: nobody is told. */
+    bool is_flusher_failed;            /* Rounds do not end any more. */
     struct task task;
     struct timer timer; /* Armed while a round holds somebody up. */
     uint64_t held_count;
@@ -75,4 +79,6 @@ void log_gate_leave(struct log_gate *g, uint64_t size);
 /* A log is in one more round of the flush, or in one less. */
 void log_gate_round_begun(struct log_gate *g);
 void log_gate_round_ended(struct log_gate *g);
+/* Another shard writes to the same disk. */
+void log_gate_others_write(struct log_gate *g);
 void log_gate_flusher_failed(struct log_gate *g);

@@ -176,6 +176,17 @@ void log_shared_fail(struct log_shared *ls, enum err e)
     log_purge_abandon(ls);
 }
 
+void log_shared_on_writing(struct log_shared *ls, void *context, void (*on_writing)(void *context))
+{
+    ls->gate.context = context;
+    ls->gate.on_writing = on_writing;
+}
+
+void log_shared_others_write(struct log_shared *ls)
+{
+    log_gate_others_write(&ls->gate);
+}
+
 const struct log_shared_stats *log_shared_stats(const struct log_shared *ls)
 {
     return &ls->stats;

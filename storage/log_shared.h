@@ -58,6 +58,12 @@ void log_shared_free(struct log_shared *ls);
 /* Answers still refer to its memory: it may not be freed. NULL: no. */
 bool log_shared_is_pinned(const struct log_shared *ls);
 
+/* on_writing is called when logs of ls begin to write after a rest, and again while they do. NULL =
+ * nobody wants to know. */
+void log_shared_on_writing(struct log_shared *ls, void *context, void (*on_writing)(void *context));
+/* Somebody else writes to the same disk. */
+void log_shared_others_write(struct log_shared *ls);
+
 /* The flusher failed: every log is fail-stopped and tells its owner. To be called from the
  * flusher's on_failed. */
 void log_shared_fail(struct log_shared *ls, enum err e);
