@@ -2,7 +2,7 @@
 """First figures of one node, as ratios against floors measured in the same run.
 
 Usage: bench.py [NAME ...]     NAME: ack cpu throughput fsync sharing compaction repack hop idle restart writes
-                               steady retention full (default: all)
+                               steady retention full reads (default: all)
 
 Writes perf/results/<date>-node.{json,md}. Each figure is the median of RUNS interleaved repetitions
 with its smallest and largest value; the commands stand beside it.
@@ -305,6 +305,15 @@ def bench_retention():
 def bench_full():
     """p99.9 of produce through the retention limit on a disk with room and on the same 80 % full (root)."""
     return disk("full")
+
+
+def bench_reads():
+    """Cold reads against fio, reads by reference against copies, and G26: p99 of produce beside a consumer that catches up
+    against p99 without it."""
+    command = [sys.executable, str(ROOT / "perf" / "reads.py"), "--runs", str(RUNS)]
+    figures = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    flat = {f"{name}_{key}": value for name, part in figures.items() for key, value in part.items() if key != "command"}
+    return flat | {"command": "perf/reads.py"}
 
 
 BENCHES = {key[6:]: value for key, value in list(globals().items()) if key.startswith("bench_")}

@@ -18,11 +18,11 @@
 #include "core/shard.h"
 
 enum {
-    LOG_GATE_SIZE_CALM = 512 << 10,
+    LOG_GATE_SIZE_CALM = 1 << 20,
     LOG_GATE_SIZE_BUSY = 128 << 10,
-    LOG_GATE_READ_SIZE = 256 << 10, /* Of one, at most, that need not be larger. */
-    LOG_GATE_BUSY_US = 100 * 1000,  /* So long after a write somebody writes. */
-    LOG_GATE_TELL_US = 50 * 1000,   /* So often others are told that somebody does. */
+    LOG_GATE_READ_SIZE = 512 << 10, /* Of one, at most, that need not be larger. */
+    LOG_GATE_BUSY_US = 1000 * 1000, /* So long after a write somebody writes. */
+    LOG_GATE_TELL_US = 250 * 1000,  /* So often others are told that somebody does. */
     LOG_GATE_HOLD_US = 2 * 1000,
 };
 
