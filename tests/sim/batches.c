@@ -84,8 +84,11 @@ enum {
 
 static struct made_record draw_record(struct sim *sim, const struct batch_wish *wish)
 {
+    /* Some come all the time; the others stay where they are for long. */
+    const uint32_t count =
+        wish->keys_count > 2 && rand_one_in(&sim->rand, 2) ? 2 : wish->keys_count;
     return (struct made_record){
-        .key = (uint32_t)rand_below(&sim->rand, wish->keys_count),
+        .key = (uint32_t)rand_below(&sim->rand, count),
         .is_tombstone = sim_chance(sim, sim->swarm.tombstone_percent),
     };
 }

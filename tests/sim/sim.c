@@ -154,6 +154,7 @@ static void seek_compaction(struct sim_swarm *w)
     w->segment_age_ms = 20;
     w->segment_jitter_ms = 0;
     w->cut_weight = 0;
+    w->commit_weight = 48;
     w->start_weight /= 4;
     w->record_size_max = 20;
     w->batch_records_max = 5;
@@ -184,6 +185,7 @@ void sim_draw_swarm(struct sim *sim)
     w->large_one_in = (uint32_t)PICK(sim, 0, 200);
     w->cut_weight = (uint32_t)PICK(sim, 0, 12, 40);
     w->delete_weight = (uint32_t)PICK(sim, 0, 0, 2);
+    w->commit_weight = (uint32_t)PICK(sim, 6, 48, 48);
     w->start_weight = (uint32_t)PICK(sim, 0, 4, 20);
     w->compacted_percent = (uint32_t)PICK(sim, 0, 0, 50, 100);
     w->keys_count = (uint32_t)PICK(sim, 2, 10, SIM_KEYS_MAX);
@@ -268,6 +270,7 @@ static const struct {
     FIELD(large_one_in),
     FIELD(cut_weight),
     FIELD(delete_weight),
+    FIELD(commit_weight),
     FIELD(start_weight),
     FIELD(compacted_percent),
     FIELD(keys_count),

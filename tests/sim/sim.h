@@ -23,7 +23,7 @@
 enum {
     SIM_SHARDS_MAX = 4,
     SIM_MARKS_MAX = 256,
-    SIM_KEYS_MAX = 40,                /* Of a compacted log. */
+    SIM_KEYS_MAX = 200,               /* Of a compacted log. */
     SIM_STEPS_MAX = 40 * 1000 * 1000, /* A run that needs more is caught in a loop. */
 };
 
@@ -61,6 +61,7 @@ struct sim_swarm {
     uint32_t large_one_in; /* A batch much larger than the others; 0 = never. */
     uint32_t cut_weight;
     uint32_t delete_weight;
+    uint32_t commit_weight;
     uint64_t recycle_size_max;    /* Of files kept, per shard; 0 = none. */
     uint32_t start_weight;        /* Of moves of the log start. */
     uint32_t compacted_percent;   /* Of logs. */

@@ -309,7 +309,7 @@ static const struct operation {
     {.begin = append_some, .weight = 240},
     {.begin = read, .weight = 60},
     {.begin = part_act_time, .weight = 20},
-    {.begin = commit, .weight = 48},
+    {.begin = commit, .swarm_weight = offsetof(struct sim_swarm, commit_weight)},
     {.begin = vote, .weight = 32},
     {.begin = part_act_start, .swarm_weight = offsetof(struct sim_swarm, start_weight)},
     {.begin = cut, .swarm_weight = offsetof(struct sim_swarm, cut_weight)},

@@ -428,7 +428,7 @@ static void on_failed(void *context, enum err e)
     run_on_failure(p->run, p->name, e);
 }
 
-/* Some replica is often behind. */
+/* Some replica is often where it was. */
 static void on_compacting(void *context, struct log_compaction_bounds *bounds)
 {
     struct part *p = context;
@@ -437,11 +437,11 @@ static void on_compacting(void *context, struct log_compaction_bounds *bounds)
     if (stable_offset < bounds->stable_offset) {
         bounds->stable_offset = stable_offset;
     }
-    if (rand_one_in(&part_sim(p)->rand, 3)) {
-        bounds->clean_index = rand_below(&part_sim(p)->rand, bounds->clean_index + 1);
+    if (rand_one_in(&part_sim(p)->rand, 4) && bounds->clean_index > m->clean_index_max) {
+        m->clean_index_max = bounds->clean_index;
     }
     if (bounds->clean_index > m->clean_index_max) {
-        m->clean_index_max = bounds->clean_index;
+        bounds->clean_index = m->clean_index_max;
     }
 }
 
