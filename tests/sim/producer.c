@@ -505,7 +505,12 @@ void producer_init(struct producer *p, struct broker_run *run, uint32_t number)
                            .number = number,
                            .producer_id = -1,
                            .producer_epoch = -1};
-    p->is_idempotent = rand_below(&sim->rand, 3) != 0;
+    /* Where the broker may forget producers, one with sequences would find few topics to write to.
+     */
+    const struct sim_swarm *w = &sim->swarm;
+    const bool is_forgetful =
+        w->checkpoint_size == 0 && (w->start_weight > 0 || w->compacted_percent > 0);
+    p->is_idempotent = !is_forgetful && rand_below(&sim->rand, 3) != 0;
     p->acks = -1;
     /* The first one is always acknowledged, or there would be nothing to check. */
     if (!p->is_idempotent && number > 0) {
