@@ -297,6 +297,16 @@ uint32_t cluster_problems(struct cluster *c, struct cluster_problem ret[CLUSTER_
     for (uint32_t i = 0; i < c->dirs_count; i++) {
         count = add_problem_of(&c->dirs[i], ret, count);
     }
+    if (c->controller != NULL && controller_driver_is_failed(c->controller)) {
+        const struct cluster_problem failed = {
+            .code = "controller_failed",
+            .subject = c->dirs[0].settings->path,
+            .action =
+                "the controller's log could not be written, so topics can be neither made nor "
+                "deleted: see the kernel's log, repair the disk, then restart",
+        };
+        count = add_problem(ret, count, &failed);
+    }
     for (uint32_t i = 0; i < c->settings->lost_dirs_count; i++) {
         const struct cluster_lost_dir *lost = &c->settings->lost_dirs[i];
         if (find(c, &lost->id) == NULL && partitions_of(c, &lost->id) > 0) {

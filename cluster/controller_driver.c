@@ -963,6 +963,11 @@ void controller_driver_serve(struct controller_driver *d, struct controller_requ
     queue_change(d, change);
 }
 
+bool controller_driver_is_failed(const struct controller_driver *d)
+{
+    return is_failed(d);
+}
+
 uint64_t controller_driver_term(const struct controller_driver *d)
 {
     return d->term;

@@ -17,6 +17,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -49,5 +50,7 @@ void controller_driver_give_up(struct controller_driver *d);
 /* After on_stopped. */
 void controller_driver_free(struct controller_driver *d);
 
+/* Its log cannot be written any more: nothing changes until a restart. */
+bool controller_driver_is_failed(const struct controller_driver *d);
 uint64_t controller_driver_term(const struct controller_driver *d);
 const struct controller *controller_driver_engine(const struct controller_driver *d);

@@ -330,7 +330,8 @@ static bool live(struct life *l)
     }
     if (l->end == LIFE_IS_LAST) {
         drain(run);
-    } else if (dirs_have_broken(run) && !life_has_faults(l) && !wait_until_served(run)) {
+    } else if (dirs_have_broken(run) && !dirs_lost_group_0(run) && !life_has_faults(l) &&
+               !wait_until_served(run)) {
         return false;
     } else if (rand_one_in(&sim->rand, 4)) {
         life_crash_within(l, 1000);

@@ -338,7 +338,8 @@ static void on_init(struct kafka_call *call, struct rbuf *body, struct arena *ar
     enum err e = init_producer_id_response_decode(body, call->version, arena, &response);
     sim_check(sim, e == ERR_OK, "InitProducerId: %s", err_name(e));
     if (response.error_code == KAFKA_REQUEST_TIMED_OUT ||
-        (response.error_code == KAFKA_KAFKA_STORAGE_ERROR && life_has_faults(&run->life))) {
+        (response.error_code == KAFKA_KAFKA_STORAGE_ERROR &&
+         (life_has_faults(&run->life) || dirs_lost_group_0(run)))) {
         return;
     }
     sim_check(sim,

@@ -230,6 +230,7 @@ void sim_draw_swarm(struct sim *sim)
     }
     w->dirs_count = (uint32_t)PICK(sim, 1, 1, 2, 3);
     w->are_dirs_breaking = w->dirs_count > 1 && sim_chance(sim, 60);
+    w->are_dirs_filling = w->dirs_count > 1 && sim_chance(sim, 20);
 }
 
 #define FIELD(name)                                                                       \
@@ -246,6 +247,7 @@ static const struct {
     FIELD(shards_max),
     FIELD(dirs_count),
     FIELD(are_dirs_breaking),
+    FIELD(are_dirs_filling),
     FIELD(is_flush_shared),
     FIELD(crashes_max),
     FIELD(steps_per_life),

@@ -38,6 +38,7 @@ struct sim_swarm {
     uint16_t shards_max;
     uint32_t dirs_count;    /* Data directories, in mode broker. */
     bool are_dirs_breaking; /* One of them, while the broker serves. */
+    bool are_dirs_filling;
     bool is_flush_shared;
     uint32_t crashes_max; /* Incarnations after the first. */
     uint64_t steps_per_life;

@@ -287,7 +287,8 @@ Test(dirs, a_full_one_refuses_its_records_and_new_topics_go_elsewhere)
     n->data_dirs[1].space_reserve_size = RESERVE;
     cr_assert(eq(int, sim_node_start(n), ERR_OK));
     struct uuid id = make_topic(n);
-    disk_sim_set_capacity_at(disk, "/more", disk_sim_used_size_at(disk, "/more") + RESERVE / 2);
+    const uint64_t used_before = disk_sim_used_size_at(disk, "/more");
+    disk_sim_set_capacity_at(disk, "/more", used_before + RESERVE / 2);
     n->clock.now_us += 10 * SPACE_SAMPLE_US;
     bool was_refused = false;
     for (int round = 0; round < 200 && !was_refused; round++) {
@@ -301,6 +302,8 @@ Test(dirs, a_full_one_refuses_its_records_and_new_topics_go_elsewhere)
         }
     }
     cr_assert(was_refused);
+    cr_assert(lt(u64, disk_sim_used_size_at(disk, "/more"), used_before + RESERVE / 4),
+              "what is reserved there was used up");
     cr_assert(has_problem(n, "disk_full", "/more"));
     cr_assert(not(has_problem(n, "disk_full", "/data")));
     struct uuid other;
