@@ -7,7 +7,7 @@
 #include "tests/sim/storage_mode.h"
 
 enum {
-    HEAD_SKIP = ENTRY_HEAD_SIZE, /* Rewritten on append; what follows is unique. */
+    HEAD_SKIP = ENTRY_HEAD_SIZE, /* Rewritten on append; what follows is mostly unique. */
 };
 
 struct search {
@@ -15,7 +15,8 @@ struct search {
     const char *dir; /* "/data/logs/<id>-0/" */
     const uint8_t *bytes;
     size_t size;
-    uint32_t count; /* Of files that have it: one that was rewritten may not be gone yet. */
+    uint32_t count; /* Of places: a file that was rewritten may not be gone yet, and markers of two
+                       transactions may be alike. */
     char path[256];
     uint64_t pos; /* Of the needle. */
 };
@@ -32,7 +33,8 @@ static void search_file(void *context, const char *path, uint64_t size)
     assert(e == ERR_OK);
     const uint8_t *found = memmem(content, (size_t)size, s->bytes, s->size);
     if (found != NULL) {
-        s->count++;
+        const size_t rest = (size_t)size - (size_t)(found + 1 - content);
+        s->count += memmem(found + 1, rest, s->bytes, s->size) == NULL ? 1 : 2;
         s->pos = (uint64_t)(found - content);
         (void)snprintf(s->path, sizeof(s->path), "%s", path);
     }
