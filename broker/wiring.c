@@ -16,6 +16,7 @@
 #include "admin/admin.h"
 #include "cluster/cluster.h"
 #include "core/assert.h"
+#include "core/logger.h"
 #include "core/shard.h"
 #include "core/sm.h"
 #include "core/xmsg.h"
@@ -356,6 +357,25 @@ static void tell_cluster(struct broker *b)
     cluster->cluster_id = b->data_dirs[0].cluster_id;
 }
 
+/* It works, but such directories fail together, and their free space is counted twice. */
+static void warn_of_shared_disks(const struct broker *b)
+{
+    for (uint32_t i = 1; i < b->data_dirs_count; i++) {
+        const struct data_dir *d = &b->data_dirs[i];
+        uint32_t other = 0;
+        while (b->data_dirs[other].fs.device_id != d->fs.device_id) {
+            other++;
+        }
+        if (other < i) {
+            log_warn(b->s->log,
+                     "data_dirs_share_a_disk",
+                     "dir=%s other=%s action=\"put each on a disk of its own: they fail together\"",
+                     d->path,
+                     b->data_dirs[other].path);
+        }
+    }
+}
+
 static enum err open_data_dirs(struct broker *b)
 {
     static_assert((int)DATA_WHY_SIZE <= (int)BROKER_WHY_SIZE, "the line fits");
@@ -369,6 +389,7 @@ static enum err open_data_dirs(struct broker *b)
     if (e == ERR_OK) {
         b->data_dirs_count = how.count;
         tell_cluster(b);
+        warn_of_shared_disks(b);
     }
     return e;
 }

@@ -84,6 +84,7 @@ def test_they_come_back_in_any_order_and_place():
     with Node(a, *dirs(b)) as node:
         fill(node)
         equal(consumed(node, "t"), wanted, "records")
+        expect(f"data_dirs_share_a_disk: dir={b} other={a}" in node.log_path.read_text(), "no warning")
         equal(node.stop()[0], 0, "stop")
     equal(len(logs(a)) + len(logs(b)), PARTITIONS, "partitions")
     equal(len(logs(b)), PARTITIONS // 2, "of them in the second")
@@ -172,6 +173,7 @@ def test_one_whose_disk_fails():
             with Node(a, *dirs(b)) as node, Connection(node.kafka) as c:
                 fill(node)
                 equal(problems(node), [], "problems before")
+                expect("data_dirs_share_a_disk" not in node.log_path.read_text(), "two disks are two")
                 in_b = partitions_in(b)
                 expect(0 < len(in_b) < PARTITIONS, f"partitions in the second: {in_b}")
                 second.break_down()

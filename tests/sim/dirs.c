@@ -33,6 +33,7 @@ void dirs_begin(struct broker_run *run)
     struct sim *sim = run->sim;
     struct sim_dirs *dirs = &run->dirs;
     uint32_t count = sim->swarm.dirs_count;
+    assert_cmp(count, <=, SIM_DIRS_MAX);
     dirs->is_left_out = false;
     for (uint32_t i = 0; i < count; i++) {
         disk_sim_set_broken(sim->disk, SIM_DIRS[i], false);
@@ -133,8 +134,10 @@ bool dirs_explain(const struct broker_run *run, const struct sim_topic *t, int32
         return false;
     }
     char id[UUID_TEXT_SIZE];
+    const uint32_t count = run->sim->swarm.dirs_count;
+    assert_cmp(count, <=, SIM_DIRS_MAX);
     uuid_format(&t->id, id);
-    for (uint32_t i = 0; i < run->sim->swarm.dirs_count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         char path[128];
         (void)snprintf(path, sizeof(path), "%s/logs/%s-%" PRId32, SIM_DIRS[i], id, partition);
         if (disk_sim_list_dir(run->sim->disk, path, NULL, ignore_name) == ERR_OK) {
