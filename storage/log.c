@@ -545,13 +545,17 @@ void log_forget_below(struct log *l, uint64_t first_index)
         count++;
     }
     l->terms_count -= count;
-    memmove(l->terms, l->terms + count, l->terms_count * sizeof(l->terms[0]));
+    if (count > 0) {
+        memmove(l->terms, l->terms + count, l->terms_count * sizeof(l->terms[0]));
+    }
 
     for (count = 0; count < l->damages_count && l->damages[count].last_index < first_index;) {
         count++;
     }
     l->damages_count -= count;
-    memmove(l->damages, l->damages + count, l->damages_count * sizeof(l->damages[0]));
+    if (count > 0) { /* Else there may be no array. */
+        memmove(l->damages, l->damages + count, l->damages_count * sizeof(l->damages[0]));
+    }
 }
 
 void log_trim(struct log *l)
