@@ -5,41 +5,60 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What path really names: of what does not exist yet, its parent's real name and the last part. As
- * it is, where not even that exists: then it is refused later. NULL without memory. */
-static char *resolve(const char *path)
+/* What part names below parent. NULL without memory. */
+static char *below(const char *parent, const char *part)
 {
-    char *real = realpath(path, NULL);
-    if (real != NULL) {
-        return real;
+    if (strcmp(part, ".") == 0) {
+        return strdup(parent);
     }
-    char *copy = strdup(path);
-    if (copy == NULL) {
-        return NULL;
-    }
-    for (size_t size = strlen(copy); size > 1 && copy[size - 1] == '/'; size--) {
-        copy[size - 1] = '\0';
-    }
-    char *slash = strrchr(copy, '/');
-    const char *name = slash == NULL ? copy : slash + 1;
-    if (slash != NULL) {
-        *slash = '\0';
-    }
-    char *parent = realpath(slash == NULL ? "." : slash == copy ? "/" : copy, NULL);
-    if (parent == NULL) {
-        if (slash != NULL) {
-            *slash = '/';
-        }
-        return copy;
+    if (strcmp(part, "..") == 0) {
+        const char *slash = strrchr(parent, '/');
+        return slash == NULL || slash == parent ? strdup("/")
+                                                : strndup(parent, (size_t)(slash - parent));
     }
     char *joined = NULL;
     const char *separator = strcmp(parent, "/") == 0 ? "" : "/";
-    if (asprintf(&joined, "%s%s%s", parent, separator, name) < 0) {
-        joined = NULL;
+    return asprintf(&joined, "%s%s%s", parent, separator, part) < 0 ? NULL : joined;
+}
+
+/* The real name of what the first size bytes of path name; of nothing: where it begins. NULL if it
+ * does not exist, or without memory. */
+static char *real_head(const char *path, size_t size)
+{
+    char *head = size > 0 ? strndup(path, size) : strdup(path[0] == '/' ? "/" : ".");
+    char *real = head == NULL ? NULL : realpath(head, NULL);
+    free(head);
+    return real;
+}
+
+/* What path really names, or will name. Nothing of it needs to exist yet: a directory of the list
+ * may be the parent of the next. So the longest head that exists is resolved, and what follows,
+ * which can hold no links, is appended. NULL without memory, or without a current directory. */
+static char *resolve(const char *path)
+{
+    size_t size = strlen(path);
+    char *real = real_head(path, size);
+    while (real == NULL && size > 0) {
+        size--;
+        while (size > 0 && path[size] != '/') {
+            size--;
+        }
+        real = real_head(path, size);
     }
-    free(parent);
-    free(copy);
-    return joined;
+    char *rest = strdup(path + size);
+    char *at = NULL;
+    const char *part = rest == NULL ? NULL : strtok_r(rest, "/", &at);
+    for (; part != NULL && real != NULL; part = strtok_r(NULL, "/", &at)) {
+        char *longer = below(real, part);
+        free(real);
+        real = longer;
+    }
+    if (rest == NULL) {
+        free(real);
+        real = NULL;
+    }
+    free(rest);
+    return real;
 }
 
 static bool is_inside(const char *inner, const char *outer)
