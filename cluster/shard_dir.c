@@ -311,6 +311,7 @@ enum err shard_dir_open(struct shard_dir *dir)
     return store_open_begin(dir->s,
                             &(struct store_open){
                                 .dir = dir->settings->path,
+                                .directory_id = dir->settings->id,
                                 .flusher = dir->flusher,
                                 .context = dir,
                                 .owns = owns,

@@ -361,7 +361,7 @@ static enum err open_format(struct opening *o)
 static enum err merge_stores(struct opening *o)
 {
     char *path = NULL;
-    enum err e = store_merge(o->s, o->path, &path);
+    enum err e = store_merge(o->s, o->path, &o->d.directory_id, &path);
     const char *name = path == NULL ? o->path : path;
     if (e == ERR_CORRUPT) {
         e = refuse(o,
@@ -375,6 +375,13 @@ static enum err merge_stores(struct opening *o)
                    "%s is missing though there are logs; restore the data directory from a backup, "
                    "or use an empty --data-dir",
                    name);
+    } else if (e == ERR_FOREIGN) {
+        e = refuse(
+            o,
+            e,
+            "%s was made in another data directory and says nothing of the logs in this one; "
+            "put this one's own there",
+            name);
     } else if (e == ERR_NEWER_FORMAT) {
         e = refuse(o, e, "%s was written by a newer version; start that one again", name);
     } else if (e == ERR_NO_SPACE) {

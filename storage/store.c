@@ -39,6 +39,7 @@ struct store *store_new(struct shard *s, const struct store_open *how)
     }
     st->s = s;
     st->flusher = how->flusher;
+    st->owner = (struct store_owner){how->directory_id, s->id, s->shards_count};
     st->stats_labels = how->stats_labels == NULL ? s->stats_label : how->stats_labels;
     st->fd = -1;
     st->dir = strdup(how->dir);
@@ -549,7 +550,7 @@ static void begin_growth(struct store *st)
         .dir = st->dir,
         .path = st->path,
         .path_new = st->path_new,
-        .shard = st->s->id,
+        .owner = st->owner,
         .area_blocks = area_blocks,
         .context = st,
         .on_step = on_growth_step,

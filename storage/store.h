@@ -63,10 +63,11 @@ struct store_wait {
  * left in dir of the logs that this shard owns. Asynchronous: on_opened comes from the loop; st is
  * NULL on error. A torn tail is cut. ERR_CORRUPT       damage below what was durable; a log line
  * names file and position ERR_NEWER_FORMAT ERR_FOREIGN       made for another number of shards, and
- * not merged ERR_NO_SPACE, ERR_IO, ERR_BUSY
+ * not merged, or for another data directory ERR_NO_SPACE, ERR_IO, ERR_BUSY
  */
 struct store_open {
     const char *dir; /* Copied. */
+    struct uuid directory_id;
     struct flusher *flusher;
     void *context;
     /* Whether a log is this shard's; NULL = all are. */

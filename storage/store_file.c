@@ -101,11 +101,8 @@ static void birth_begin_write(struct store_birth *b)
     }
     memset(b->blocks, 0, PIECE_SIZE);
     b->salt = rand_u64(&b->s->rand);
-    store_superblock_encode((struct store_superblock *)b->blocks,
-                            b->salt,
-                            b->area_blocks,
-                            b->shard,
-                            b->s->shards_count);
+    store_superblock_encode(
+        (struct store_superblock *)b->blocks, b->salt, b->area_blocks, &b->owner);
     birth_write(b);
 }
 

@@ -41,7 +41,7 @@ struct store_birth {
     const char *dir;         /* The caller's, as the next two. */
     const char *path;        /* The name it gets in the end, */
     const char *path_new;    /* and the one before. */
-    uint16_t shard;
+    struct store_owner owner;
     uint32_t area_blocks;
     void *context;
     /* It is WRITABLE, or DONE: installed, or with an error closed again. From the loop. */

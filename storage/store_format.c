@@ -16,18 +16,25 @@ static uint32_t superblock_crc(const struct store_superblock *sb)
 void store_superblock_encode(struct store_superblock *sb,
                              uint64_t salt,
                              uint32_t area_blocks,
-                             uint16_t shard,
-                             uint16_t shards_count)
+                             const struct store_owner *owner)
 {
     *sb = (struct store_superblock){
         .version = STORE_FORMAT_VERSION,
         .salt = salt,
         .area_blocks = area_blocks,
-        .shard = shard,
-        .shards_count = shards_count,
+        .shard = owner->shard,
+        .shards_count = owner->shards_count,
     };
+    memcpy(sb->directory_id, &owner->directory_id, sizeof(sb->directory_id));
     memcpy(sb->magic, MAGIC, sizeof(sb->magic));
     sb->crc = superblock_crc(sb);
+}
+
+struct store_owner store_superblock_owner(const struct store_superblock *sb)
+{
+    struct store_owner owner = {.shard = sb->shard, .shards_count = sb->shards_count};
+    memcpy(&owner.directory_id, sb->directory_id, sizeof(owner.directory_id));
+    return owner;
 }
 
 enum err store_superblock_check(const struct store_superblock *sb, uint64_t file_size)

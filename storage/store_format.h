@@ -47,8 +47,9 @@ struct store_superblock {
     uint64_t salt;
     uint32_t area_blocks;
     uint16_t shard;
-    uint16_t shards_count; /* Of the broker that made the file: logs are placed by it. */
-    uint8_t reserved[STORE_BLOCK_SIZE - 32];
+    uint16_t shards_count;    /* Of the broker that made the file: logs are placed by it. */
+    uint8_t directory_id[16]; /* Of the data directory: its logs are meant, and no others. */
+    uint8_t reserved[STORE_BLOCK_SIZE - 48];
 };
 
 struct store_block_header {
@@ -85,17 +86,25 @@ struct store_record_header {
 
 static_assert(sizeof(struct store_superblock) == STORE_BLOCK_SIZE, "on-disk size");
 static_assert(offsetof(struct store_superblock, salt) == 16, "on-disk layout");
+static_assert(offsetof(struct store_superblock, directory_id) == 32, "on-disk layout");
 static_assert(sizeof(struct store_block_header) == 40, "on-disk size");
 static_assert(offsetof(struct store_block_header, snapshot_blocks) == 28, "on-disk layout");
 static_assert(sizeof(struct store_record_header) == 48, "on-disk size");
 static_assert(offsetof(struct store_record_header, version) == 40, "on-disk layout");
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structs are written as they are");
 
+/* Whom a store is for. */
+struct store_owner {
+    struct uuid directory_id;
+    uint16_t shard;
+    uint16_t shards_count;
+};
+
 void store_superblock_encode(struct store_superblock *sb,
                              uint64_t salt,
                              uint32_t area_blocks,
-                             uint16_t shard,
-                             uint16_t shards_count);
+                             const struct store_owner *owner);
+struct store_owner store_superblock_owner(const struct store_superblock *sb);
 /* Checks a superblock read from a file of file_size bytes. ERR_CORRUPT, ERR_NEWER_FORMAT */
 enum err store_superblock_check(const struct store_superblock *sb, uint64_t file_size);
 

@@ -65,6 +65,7 @@ static enum err close_file(struct shard *s, int fd)
 
 /* What stands in the directory. */
 struct listing {
+    struct uuid directory_id;
     bool has_merge_file;
     bool has_temporary[FILES_MAX];
     bool has_store[FILES_MAX];
@@ -98,6 +99,14 @@ static void on_name(void *context, const char *name)
 static void log_corrupt(struct shard *s, const char *path, uint64_t pos)
 {
     log_error(s->log, "store_corrupt", "path=%s pos=%" PRIu64, path, pos);
+}
+
+/* A store that came here from elsewhere names none of the logs that are here: they would look as if
+ * nothing had ever been written to them, and their files as leftovers. */
+static enum err check_belongs(const struct store_superblock *sb, const struct uuid *directory_id)
+{
+    const struct store_owner owner = store_superblock_owner(sb);
+    return uuid_equal(&owner.directory_id, directory_id) ? ERR_OK : ERR_FOREIGN;
 }
 
 static enum err read_superblock(struct shard *s, const char *path, struct store_superblock *ret_sb)
@@ -143,6 +152,7 @@ static enum err check_files(struct shard *s,
         }
         char *path = store_path(dir, i, "");
         e = path == NULL ? ERR_BUSY : read_superblock(s, path, sb);
+        e = e == ERR_OK ? check_belongs(sb, &l->directory_id) : e;
         if (e == ERR_OK) {
             layout.is_current &=
                 sb->shard == i && i < s->shards_count && sb->shards_count == s->shards_count;
@@ -225,14 +235,16 @@ static enum err take_contents(struct shard *s, struct store_load *ld, struct sto
     return e;
 }
 
-static enum err take_file(struct shard *s, const char *path, struct store_map *m)
+static enum err
+take_file(struct shard *s, const char *path, const struct uuid *directory_id, struct store_map *m)
 {
     struct wait w = {0};
     struct store_load ld = {.s = s, .path = path, .context = &w, .on_loaded = on_step};
     store_load_begin(&ld);
     enum err e = wait_for(s, &w);
     if (e == ERR_OK) {
-        e = take_contents(s, &ld, m);
+        e = check_belongs(ld.superblock, directory_id);
+        e = e == ERR_OK ? take_contents(s, &ld, m) : e;
         enum err e_close = close_file(s, ld.fd);
         e = e == ERR_OK ? e_close : e;
     } else if (e == ERR_CORRUPT) {
@@ -251,7 +263,7 @@ static enum err take_files(
             continue;
         }
         char *path = is_merge_file ? store_merge_path(dir) : store_path(dir, (uint16_t)i, "");
-        enum err e = path == NULL ? ERR_BUSY : take_file(s, path, m);
+        enum err e = path == NULL ? ERR_BUSY : take_file(s, path, &l->directory_id, m);
         if (e != ERR_OK) {
             *ret_path = path;
             return e;
@@ -294,7 +306,10 @@ static enum err write_map(struct shard *s, const struct store_birth *b, const st
     return e;
 }
 
-static enum err write_merge_file(struct shard *s, const char *dir, const struct store_map *m)
+static enum err write_merge_file(struct shard *s,
+                                 const char *dir,
+                                 const struct listing *l,
+                                 const struct store_map *m)
 {
     struct wait w = {0};
     uint64_t area_blocks = store_blocks_of(m->live_size);
@@ -310,7 +325,7 @@ static enum err write_merge_file(struct shard *s, const char *dir, const struct 
         .dir = dir,
         .path = path,
         .path_new = path_new,
-        .shard = STORE_SHARD_NONE,
+        .owner = {l->directory_id, STORE_SHARD_NONE, s->shards_count},
         .area_blocks = area_blocks == 0 ? 1 : (uint32_t)area_blocks,
         .context = &w,
         .on_step = on_step,
@@ -380,7 +395,7 @@ merge_files(struct shard *s, const char *dir, const struct listing *l, char **re
         e = take_files(s, dir, l, &map, ret_path);
     }
     if (e == ERR_OK) {
-        e = write_merge_file(s, dir, &map);
+        e = write_merge_file(s, dir, l, &map);
     }
     if (e == ERR_OK) {
         e = unlink_files(s, dir, l->has_store, "");
@@ -404,9 +419,10 @@ merge_files(struct shard *s, const char *dir, const struct listing *l, char **re
     return e;
 }
 
-enum err store_merge(struct shard *s, const char *dir, char **ret_path)
+enum err
+store_merge(struct shard *s, const char *dir, const struct uuid *directory_id, char **ret_path)
 {
-    struct listing l = {0};
+    struct listing l = {.directory_id = *directory_id};
     struct layout layout;
     *ret_path = NULL;
     /* A store that finds no merge file forgets which logs were deleted: the file must not come back

@@ -18,13 +18,16 @@
 #pragma once
 
 #include "core/err.h"
+#include "core/ids.h"
 
 struct shard;
 
-/* Steps 1 and 2, for s->shards_count. On error *ret_path (free() it) names the file in question, if
- * it is about one.  ERR_NOT_FOUND (a store file is missing though there are logs), ERR_CORRUPT,
+/* Steps 1 and 2, for s->shards_count, of the directory with that id. On error *ret_path (free() it)
+ * names the file in question, if it is about one.  ERR_FOREIGN (it was made in another data
+ * directory), ERR_NOT_FOUND (a store file is missing though there are logs), ERR_CORRUPT,
  * ERR_NEWER_FORMAT, ERR_NO_SPACE, ERR_IO, ERR_BUSY */
-enum err store_merge(struct shard *s, const char *dir, char **ret_path);
+enum err
+store_merge(struct shard *s, const char *dir, const struct uuid *directory_id, char **ret_path);
 
 /* "<dir>/store.merge"; free() it. */
 char *store_merge_path(const char *dir);

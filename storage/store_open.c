@@ -144,14 +144,19 @@ static enum err take_own(struct opening *o)
 {
     struct store *st = o->st;
     const struct store_superblock *sb = o->load.superblock;
+    const struct store_owner owner = store_superblock_owner(sb);
     st->fd = o->load.fd;
-    if (sb->shard != st->s->id || sb->shards_count != st->s->shards_count) {
+    if (owner.shard != st->owner.shard || owner.shards_count != st->owner.shards_count ||
+        !uuid_equal(&owner.directory_id, &st->owner.directory_id)) {
+        char directory[UUID_TEXT_SIZE];
+        uuid_format(&owner.directory_id, directory);
         log_error(st->s->log,
                   "store_foreign",
-                  "path=%s made_for_shard=%u of=%u",
+                  "path=%s made_for_shard=%u of=%u directory_id=%s",
                   st->path,
-                  (unsigned)sb->shard,
-                  (unsigned)sb->shards_count);
+                  (unsigned)owner.shard,
+                  (unsigned)owner.shards_count,
+                  directory);
         return ERR_FOREIGN;
     }
     st->salt = sb->salt;
@@ -231,7 +236,7 @@ static void begin_birth(struct opening *o)
         .dir = st->dir,
         .path = st->path,
         .path_new = st->path_new,
-        .shard = st->s->id,
+        .owner = st->owner,
         .area_blocks = store_area_blocks_for(st, area_blocks_min),
         .context = o,
         .on_step = on_birth_step,

@@ -48,6 +48,7 @@ struct store_mark {
 struct store {
     struct shard *s;
     struct flusher *flusher;
+    struct store_owner owner;
     char *dir;
     char *path;
     char *path_new;

@@ -51,7 +51,7 @@ static void load(uint8_t *blocks)
     struct store_superblock sb;
     struct store_contents c;
     uint64_t bad_pos = 0;
-    store_superblock_encode(&sb, SALT, AREA_BLOCKS, 0, 1);
+    store_superblock_encode(&sb, SALT, AREA_BLOCKS, &(struct store_owner){.shards_count = 1});
     assert(store_superblock_check(&sb, store_file_size(AREA_BLOCKS)) == ERR_OK);
     enum err e = store_contents_find(&sb, blocks, &c, &bad_pos);
     if (e != ERR_OK) {

@@ -156,10 +156,21 @@ def test_sets_that_are_none():
     expect_refusal(refused_start(a, *dirs(b, root / "copy")), "same directory_id", "leave out the copy")
     with Node(root / "other") as node:
         node.stop()
+    expect_refusal(refused_start("in", *dirs("in/side"), cwd=root), "lies inside of data directory in")
+    expect(not (root / "in").exists(), "refused before anything is made")
     expect_refusal(refused_start(a, *dirs(b, root / "other")), "belongs to cluster", identity(a)["cluster_id"])
     (root / "full").mkdir()
     (root / "full" / "letter.txt").write_text("x")
     expect_refusal(refused_start(a, *dirs(b, root / "full")), "not empty and not a data directory")
+    store, other, aside = a / "shard-0.store", b / "shard-0.store", root / "aside"
+
+    def exchange():
+        store.rename(aside)
+        other.rename(store)
+        aside.rename(other)
+    exchange()
+    expect_refusal(refused_start(a, *dirs(b)), "was made in another data directory")
+    exchange()
     with Node(a, *dirs(b)) as node:
         equal(len(consumed(node, "t")), len(LINES) + PARTITIONS, "none of that did any harm")
         expect_refusal(refused_start(root / "third", *dirs(b)), "in use by another process")

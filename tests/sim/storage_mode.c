@@ -153,6 +153,7 @@ static void open_env(struct storage_run *run, uint16_t shard)
     e = store_open_begin(
         s,
         &(struct store_open){.dir = DATA_DIR,
+                             .directory_id = run->dir.directory_id,
                              .flusher = env->flusher,
                              .context = env,
                              .owns = owns,

@@ -84,10 +84,10 @@ static void make_data_dir(struct sim_node *n, const char *path)
 }
 
 /* What data_dir_open does beside, for another number of shards. */
-static void merge_stores(struct sim_node *n, const char *dir)
+static void merge_stores(struct sim_node *n, const struct cluster_data_dir *dir)
 {
     char *path = NULL;
-    enum err e = store_merge(n->shards[0].s, dir, &path);
+    enum err e = store_merge(n->shards[0].s, dir->path, &dir->id, &path);
     if (e != ERR_OK) {
         panic("cannot merge stores: path=%s error=%s", path, err_name(e));
     }
@@ -99,13 +99,13 @@ static void make_data_dirs(struct sim_node *n)
     static const char *const paths[SIM_NODE_DIRS_MAX] = {"/data", "/more", "/most"};
     for (uint8_t i = 0; i < SIM_NODE_DIRS_MAX; i++) {
         make_data_dir(n, paths[i]);
-        merge_stores(n, paths[i]);
         n->data_dirs[i] = (struct cluster_data_dir){
             .path = paths[i],
             .id = {.bytes = {[15] = (uint8_t)(i + 7)}},
             .device_id = i,
             .is_flush_shared = true,
         };
+        merge_stores(n, &n->data_dirs[i]);
     }
 }
 

@@ -397,6 +397,7 @@ struct shard_store {
     struct sim_shard ss;
     struct flusher *f;
     struct store *st;
+    struct uuid directory_id;
     bool is_opened;
     enum err opened;
 };
@@ -448,6 +449,7 @@ static void boot(struct machine *m, struct shard_store *x, uint16_t id, uint16_t
 static enum err open_store(struct shard_store *x)
 {
     struct store_open how = {.dir = DIR,
+                             .directory_id = x->directory_id,
                              .flusher = x->f,
                              .context = x,
                              .owns = owns,
@@ -524,6 +526,7 @@ life(struct machine *m, uint16_t count, uint16_t shards_opened, bool drops, uint
             if (id > 0) {
                 boot(m, &x, id, count);
             }
+            x.directory_id = d.directory_id;
             cr_assert(eq(int, open_store(&x), ERR_OK));
             live(m, &x);
             if (drops && id + 1 == count) {
@@ -677,5 +680,41 @@ Test(data_dir, a_store_of_another_number_of_shards_is_refused)
     cr_assert(strstr(x.ss.log_text, "store_foreign") != NULL);
     flusher_free(x.f);
     sim_shard_done(&x.ss);
+    disk_sim_free(m.disk);
+}
+
+/* A store brought from another directory, by a restore or a mixed-up mount, names none of the logs
+ * that are here: their files would be removed as leftovers. */
+Test(data_dir, a_store_of_another_directory_is_refused)
+{
+    struct machine m = {.disk = sim_disk_new(), .seed = 5};
+    struct data_dir d;
+    char why[DATA_WHY_SIZE];
+    life(&m, 1, 1, true, 0);
+    for (uint16_t count = 1; count <= 2; count++) {
+        struct shard_store x;
+        boot(&m, &x, 0, count);
+        struct io_op op = {
+            .kind = IO_RENAME, .path = "/data/format.json", .new_path = "/kept.json"};
+        cr_assert(eq(int, io_call(&x.ss.s->io, &op), ERR_OK));
+        write_file(&x.ss,
+                   "/data/format.json",
+                   "{\"version\": 1, \"node_id\": 0, \"cluster_id\": \"AAAAAAAAAAAAAAAAAAAAAQ\", "
+                   "\"directory_id\": \"AAAAAAAAAAAAAAAAAAAABQ\", "
+                   "\"controller_directory_id\": \"AAAAAAAAAAAAAAAAAAAABQ\"}");
+        cr_assert(eq(int, open_dir(&x.ss, 0, why, &d), ERR_FOREIGN), "%s", why);
+        cr_assert(strstr(why, "/data/shard-0.store was made in another data directory") != NULL,
+                  "%s",
+                  why);
+        x.directory_id.bytes[0] = 1;
+        op = (struct io_op){
+            .kind = IO_RENAME, .path = "/kept.json", .new_path = "/data/format.json"};
+        cr_assert(eq(int, io_call(&x.ss.s->io, &op), ERR_OK));
+        cr_assert(eq(int, open_store(&x), ERR_FOREIGN));
+        cr_assert(strstr(x.ss.log_text, "store_foreign") != NULL);
+        flusher_free(x.f);
+        sim_shard_done(&x.ss);
+    }
+    life(&m, 1, 1, true, 0); /* With its own it is as before. */
     disk_sim_free(m.disk);
 }
