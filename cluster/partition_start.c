@@ -218,6 +218,7 @@ struct tally_walk {
     struct partition_tally *tally;
     int64_t start_offset;
     bool is_first;
+    bool may_drop; /* Its first segment may be the topic's oldest. */
 };
 
 static bool tally_segment(void *context, const struct log_segment_info *segment)
@@ -233,7 +234,7 @@ static bool tally_segment(void *context, const struct log_segment_info *segment)
     w->is_first = false;
     struct partition_tally *t = w->tally;
     const int64_t time_ms = retention_time_of(segment);
-    if (segment->next_offset <= w->p->high_watermark &&
+    if (w->may_drop && segment->next_offset <= w->p->high_watermark &&
         (!t->has_oldest || time_ms < t->oldest_ms)) {
         t->has_oldest = true;
         t->oldest_ms = time_ms;
@@ -255,6 +256,8 @@ void partition_add_to_tally(const struct partition *p, struct partition_tally *t
         .tally = tally,
         .start_offset = partition_proposed_start(p),
         .is_first = true,
+        /* What takes no entry of a new start would be the topic's oldest for ever. */
+        .may_drop = !log_is_failed(p->log) && !log_is_end_unknown(p->log),
     };
     log_each_segment(p->log, &w, tally_segment);
 }

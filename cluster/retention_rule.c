@@ -16,7 +16,9 @@ static bool is_over_size(const struct retention_rule *r, const struct log_segmen
     if (r->limits.size < 0) {
         return false;
     }
-    const uint64_t size_after = r->log_size - r->removed_size - segment->size;
+    /* An open tail counts to its end in the log, and in whole blocks as a segment. */
+    const uint64_t removed_size = r->removed_size + segment->size;
+    const uint64_t size_after = r->log_size > removed_size ? r->log_size - removed_size : 0;
     return size_after >= (uint64_t)r->limits.size;
 }
 

@@ -50,6 +50,9 @@ static void on_closed(void *context)
 void recovery_finish(struct log_recovery *r, enum err e)
 {
     struct log *l = r->log;
+    if (e == ERR_OK && l->is_failed) {
+        e = ERR_FAILED; /* Of the flusher, meanwhile: what was read may not be durable. */
+    }
     log_walk_done(&r->walk);
     if (r->ended != NULL) {
         r->ended->filled_to = r->ended_filled_to;
@@ -589,6 +592,11 @@ static void on_flushed(struct io_op *op)
 
 static void submit_flush(struct log_recovery *r)
 {
+    if (flusher_is_failed(r->log->env.flusher)) { /* A sync that failed is not tried again. */
+        segment_file_unuse(r->seg);
+        recovery_finish(r, ERR_FAILED);
+        return;
+    }
     r->state = RECOVERY_WAIT_FLUSH;
     r->op = (struct io_op){.kind = IO_FDATASYNC, .fd = r->seg->file.fd, .on_done = on_flushed};
     io_submit(&log_shard(r->log)->io, &r->op);

@@ -279,6 +279,13 @@ static void submit_write(struct log_rewrite *rw)
         memset(rw->buf->data + rw->used, 0, (size_t)(size - rw->used));
         rw->used = (size_t)size;
     }
+    const struct log *l = rw->log;
+    if (!space_has_spare(l->env.space, l->tier, size)) {
+        reached(log_shard(l), "log_rewrite_leaves_the_reserve");
+        give_up(rw, ERR_NO_SPACE);
+        return;
+    }
+    space_take(l->env.space, size);
     submit(rw,
            &(struct io_op){
                .kind = IO_WRITE,
@@ -513,6 +520,10 @@ enum err log_rewrite_start(const struct log_rewrite_begin *how, struct log_rewri
     struct log *l = how->first->log;
     assert(l->state == LOG_OPEN);
     assert(!l->is_end_unknown);
+    /* The old files stay until the new one counts. */
+    if (!space_has_spare(l->env.space, l->tier, how->first->entries_size)) {
+        return ERR_NO_SPACE;
+    }
     struct log_rewrite *rw = calloc(1, sizeof(*rw));
     if (rw == NULL) {
         return ERR_BUSY;

@@ -6,12 +6,13 @@
  *   all may           | no data       | control only  | whoever finds a block
  *
  * Rules:
- *  1. Asked before an append that needs space is taken, and before zeros are written that nothing
- *     waits for yet. What was taken is written: that may go into the reserve.
+ *  1. Asked before an append that needs space is taken, and before what nothing waits for is
+ *     written: zeros ahead of a tail, rewritten segments. What was taken is written: that may go
+ *     into the reserve.
  *  2. What is free is what the file system says, at most SPACE_SAMPLE_US ago, less what was taken
  *     since and what is promised: other shards, and other processes, take from the same. The
- * reserve is not held by a file, so others can use it up; then whoever is refused by the disk
- * itself tries again, and group 0 lives on what it has filled ahead.
+ *     reserve is not held by a file, so others can use it up; then whoever is refused by the disk
+ *     itself tries again, and group 0 lives on what it has filled ahead.
  *  3. A file system that is out of space is told once: one line and a number, and once that it has
  *     some again. Nothing runs while nobody asks.
  *

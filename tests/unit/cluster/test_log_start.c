@@ -3,6 +3,7 @@
  * Method: tiny segments, a clock that jumps, crashes at any step. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -455,6 +456,40 @@ Test(log_start, the_cap_of_a_topic)
     cr_assert(ge(i64, left * VALUE_SIZE, 330000));
     cr_assert(le(i64, left * VALUE_SIZE, 570000));
     cr_assert(eq(i64, offsets_of(n, &kept).log_start_offset, 0));
+    end_node(n, disk);
+}
+
+/* The partition with the oldest records has lost its end: no new start can be appended to it. The
+ * cap holds all the same, at the cost of the others. */
+Test(log_start, the_cap_goes_round_a_partition_that_takes_nothing)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = start_node_with(disk, 1, 9, 0);
+    const struct uuid topic = create(n, "t", 3, "coreflume.retention.topic.bytes", "300000");
+    const struct partition_id broken = {topic, 0};
+    const int64_t from_ms = wall_ms(n);
+    for (int i = 0; i < 12; i++) {
+        produce(n, &broken, from_ms);
+    }
+    sim_node_stop(n);
+    free(n);
+    char id[UUID_TEXT_SIZE];
+    char path[256];
+    uuid_format(&topic, id);
+    (void)snprintf(path, sizeof(path), "/data/logs/%s-0/00000000000000000001.log", id);
+    for (uint64_t block = 5; block < 40; block++) {
+        (void)disk_sim_flip_bit(disk, path, block * 4096 + 40, 1);
+    }
+    n = start_node_with(disk, 1, 10, 0);
+    cr_assert(ne(ptr, strstr(n->log_text, "log_damaged"), NULL), "%s", n->log_text);
+    for (int32_t p = 1; p < 3; p++) {
+        for (int i = 0; i < 120; i++) {
+            produce(n, &(struct partition_id){topic, p}, from_ms + p * 1000 + i);
+        }
+    }
+    run_for(n, 10ull * 1000 * 1000);
+    cr_assert(eq(i64, offsets_of(n, &broken).log_start_offset, 0));
+    cr_assert(lt(i64, 0, offsets_of(n, &(struct partition_id){topic, 1}).log_start_offset));
     end_node(n, disk);
 }
 

@@ -572,3 +572,30 @@ Test(log_compact, a_full_disk_and_a_failed_write_leave_the_old_files)
         world_free(w);
     }
 }
+
+/* What nobody waits for leaves the reserve to those who do, and goes on when there is space. */
+Test(log_compact, the_reserve_is_not_for_rewriting)
+{
+    struct world *w = world_new(77);
+    const uint64_t interval_us = 10ull * 1000 * 1000;
+    w->rig.shared_options.compact_interval_us = interval_us;
+    log_rig_start(&w->rig);
+    struct space space;
+    const uint64_t reserve = 1 << 20;
+    space_init(&space, w->rig.ss.s, "/data", reserve);
+    w->rig.env.space = &space;
+    cr_assert(eq(int, log_rig_open(&w->rig), ERR_OK), "%s", w->rig.ss.log_text);
+    fill(w, 240);
+    cr_assert(eq(u64, stats(w)->compactions, 0));
+    const uint64_t used = disk_sim_used_size(w->rig.disk);
+    disk_sim_set_capacity(w->rig.disk, used + reserve + (8 << 10));
+    for (int steps = 0; stats(w)->compactions_failed < 2; steps++) {
+        cr_assert(steps < 100 * 1000);
+        cr_assert(sim_shard_step(&w->rig.ss));
+    }
+    cr_assert(le(u64, disk_sim_used_size(w->rig.disk), used + (8 << 10)));
+    disk_sim_set_capacity(w->rig.disk, 0);
+    compact(w, 1);
+    expect_sound(w);
+    world_free(w);
+}
