@@ -207,6 +207,13 @@ static void advance_commit(struct partition *p)
     partition_note_flush(p);
     answer_parked(p);
     answer_waits(p);
+    /* A segment was closed. What retention.bytes lets go is known now, not at the next check: under
+     * load that is the file which the next birth uses again. */
+    const uint64_t rolls_count = log_stats(p->log)->rolls;
+    if (p->rolls_count != rolls_count) {
+        p->rolls_count = rolls_count;
+        partition_retain(p);
+    }
 }
 
 /* ---- end of life ---- */

@@ -60,6 +60,7 @@ struct partition {
     struct log_start_move *moves; /* By index; NULL: none. */
     uint32_t moves_count;
     uint32_t moves_capacity;
+    uint64_t rolls_count; /* Of the log, when retention was last looked at for it. */
     uint32_t reads_count; /* Log reads and time queries in flight. */
 
     struct partition_recoding *recoding; /* Of the head of the backlog; NULL = none. */

@@ -77,11 +77,8 @@ void fanout_run(struct fanout *f, int32_t timeout_ms)
         const uint64_t wait_ms = (uint64_t)(timeout_ms > at_least ? timeout_ms : at_least);
         shard_timer_arm(r->d->s, &f->timer, wait_ms * 1000);
     }
-    /* An operation may be done inside of its submit, and the request gone with the last one. */
-    request_hold(r);
     list_for_each (n, &f->parts) {
         request_hold(r);
         cluster_partition_submit(r->d->cluster, &container_of(n, struct fanout_part, link)->op);
     }
-    request_release(r);
 }

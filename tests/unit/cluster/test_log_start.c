@@ -372,6 +372,25 @@ Test(log_start, retention_by_size)
     end_node(n, disk);
 }
 
+/* No check comes: the segment that is closed is looked at then. */
+Test(log_start, a_roll_lets_retention_look)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    sim_node_init(n, disk, 1, 7);
+    n->settings.log.segment_size_max = 64 << 10;
+    n->settings.retention_check_us = UINT64_MAX / 4;
+    cr_assert(eq(int, sim_node_start(n), ERR_OK), "%s\n%s", n->why, n->log_text);
+    const struct partition_id id = {create(n, "t", 1, "retention.bytes", "100000"), 0};
+    for (int i = 0; i < 200; i++) {
+        produce(n, &id, wall_ms(n));
+    }
+    const struct partition_offsets o = offsets_of(n, &id);
+    cr_assert(lt(i64, 100, o.log_start_offset));
+    cr_assert(le(i64, 100000, (o.high_watermark - o.log_start_offset) * (VALUE_SIZE + 4096)));
+    end_node(n, disk);
+}
+
 Test(log_start, retention_by_time)
 {
     struct disk_sim *disk = new_disk();
