@@ -224,22 +224,30 @@ static void on_controller_ready(void *context, enum err e, const char *why)
           });
 }
 
+/* What to do about it. Only new files take space: of a new directory, or for another core count. */
+static const char *stores_fix(enum err e)
+{
+    if (e == ERR_CORRUPT) {
+        return "one is damaged (the log says where); restore the data directory from a replica or "
+               "a backup";
+    }
+    return e == ERR_NO_SPACE
+               ? "free some (its recycle/ may be emptied), or start with as many cores as before"
+               : "see the log lines above";
+}
+
 static void on_stores_opened(void *context, enum err error, uint32_t failed_count)
 {
     struct cluster_life *life = context;
     const struct cluster_settings *settings = life->set->settings;
     if (failed_count > 0) {
-        (void)snprintf(
-            life->why,
-            sizeof(life->why),
-            "cannot open the shard stores in %s%s (%s): %s",
-            settings->data_dirs[0].path,
-            settings->data_dirs_count > 1 ? " or another data directory" : "",
-            err_name(error),
-            error == ERR_CORRUPT
-                ? "one is damaged (the log says where); restore the data directory from a "
-                  "replica or a backup"
-                : "see the log lines above");
+        (void)snprintf(life->why,
+                       sizeof(life->why),
+                       "cannot open the shard stores in %s%s (%s): %s",
+                       settings->data_dirs[0].path,
+                       settings->data_dirs_count > 1 ? " or another data directory" : "",
+                       err_name(error),
+                       stores_fix(error));
         start_failed(life, error);
         return;
     }

@@ -385,7 +385,12 @@ static enum err merge_stores(struct opening *o)
     } else if (e == ERR_NEWER_FORMAT) {
         e = refuse(o, e, "%s was written by a newer version; start that one again", name);
     } else if (e == ERR_NO_SPACE) {
-        e = refuse(o, e, "no space to rearrange %s for another core count; free some", name);
+        e = refuse(o,
+                   e,
+                   "no space to rearrange %s for another core count; free some (%s/recycle may be "
+                   "emptied), or start with as many cores as before",
+                   name,
+                   o->path);
     } else if (e != ERR_OK) {
         e = refuse(o, e, "cannot read %s: %s; check the disk", name, err_name(e));
     }

@@ -10,7 +10,7 @@ import urllib.request
 
 from support.check import equal, expect, run_all
 from support.disk import Disk, skip_reason
-from support.node import Node
+from support.node import Node, refused_start
 from support.wire import Connection, batch, batches
 
 NONE = 0
@@ -120,7 +120,32 @@ def test_others_take_it_all():
             equal(again.stop()[0], 0, "exit code")
 
 
+def test_another_number_of_cores_on_a_full_disk():
+    """It takes some space; without, the way back is named, and goes."""
+    if len(os.sched_getaffinity(0)) == 1:
+        return
+    with Disk("full_disk_cores", 64) as path:
+        with Node(path / "data", "--cores", "0") as node, Connection(node.kafka) as c:
+            equal(c.create_topic("t"), NONE, "create")
+            equal(c.produce("t", 0, batch([b"x"]))[:2], (NONE, 0), "produce")
+            node.kill()
+        for left in (600 << 10, 100 << 10):
+            hog = path / "hog"
+            subprocess.run(["fallocate", "-l", str(free(path) - left), hog], check=True)
+            exit_code, _, lines = refused_start(path / "data", "--cores", "all")
+            equal(exit_code, 1, f"exit code, {left} bytes left")
+            expect("or start with as many cores as before" in "".join(lines), f"no way out in {lines[-2:]}")
+            with Node(path / "data", "--cores", "0") as node, Connection(node.kafka) as c:
+                equal(batches(c.fetch("t", 0, 0)[2])[0][0], 0, f"fetch, {left} bytes left")
+                node.kill()
+            hog.unlink()
+        with Node(path / "data", "--cores", "0") as node, Connection(node.kafka) as c:
+            equal(batches(c.fetch("t", 0, 0)[2])[0][0], 0, "fetch")
+            equal(c.produce("t", 0, batch([b"x"]))[:2], (NONE, 1), "produce")
+            equal(node.stop()[0], 0, "exit code")
+
+
 if (reason := skip_reason()) is not None:
-    print(f"SKIPPED {pathlib.Path(__file__).name}: {reason}; CI runs it as root\n0 passed, 0 failed, 3 skipped")
+    print(f"SKIPPED {pathlib.Path(__file__).name}: {reason}; CI runs it as root\n0 passed, 0 failed, 4 skipped")
 else:
     run_all(globals())

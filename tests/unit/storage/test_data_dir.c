@@ -599,6 +599,31 @@ Test(data_dir, a_merge_whose_sync_fails_ends_the_start)
     cr_assert(lt(u64, 2, injected));
 }
 
+/* Nobody shall have to free space on a disk that only this node could empty. */
+Test(data_dir, a_merge_without_space_says_how_to_start_all_the_same)
+{
+    struct machine m = {.disk = sim_disk_new(), .seed = 5};
+    struct shard_store x;
+    struct data_dir d;
+    char why[DATA_WHY_SIZE];
+    life(&m, 2, 2, true, 0);
+    boot(&m, &x, 0, 3);
+    io_fault_add(&x.ss.io_fault,
+                 &(struct io_fault_rule){.kind = IO_WRITE,
+                                         .fd = IO_FAULT_ANY,
+                                         .at = 1,
+                                         .action = IO_FAULT_FAIL,
+                                         .code = ENOSPC});
+    cr_assert(eq(int, open_dir(&x.ss, 0, why, &d), ERR_NO_SPACE), "%s", why);
+    cr_assert(strstr(why, "or start with as many cores as before") != NULL, "%s", why);
+    io_fault_clear(&x.ss.io_fault);
+    sim_shard_settle(&x.ss);
+    flusher_free(x.f);
+    sim_shard_done(&x.ss);
+    life(&m, 2, 2, true, 0); /* So it does. */
+    disk_sim_free(m.disk);
+}
+
 /* A lost store file would make its logs look as if they had never been written to. */
 Test(data_dir, a_missing_store_is_not_taken_for_an_empty_one)
 {
