@@ -241,8 +241,8 @@ struct log_read {
     int64_t end_offset;
     uint8_t *dst;
     size_t dst_size;
-    /* Above 1: large batches are answered by reference, in at most so many pieces, as long as what
-     * is pinned on the shard is within its limit. */
+    /* Above 0: large batches are answered by reference, in at most so many pieces, as long as what
+     * is pinned on the shard is within its limit. What has to be copied takes pieces, too. */
     uint32_t pieces_max;
     void (*on_done)(struct log_read *r); /* Never inside log_read_begin. */
 

@@ -184,15 +184,16 @@ static void on_filled(struct io_op *op)
     shared_of(st)->stats.ahead_read_bytes += op->done_size;
     seg->log->stats.disk_read_bytes += op->done_size;
     segment_file_unuse(seg);
+    /* Before the walk goes on, which may leave st behind the segment and take it to the next. */
+    st->fills_count--;
+    struct log_walk *waiting = st->is_waited_for ? st->walk : NULL;
+    st->is_waited_for = false;
     if (op->result != ERR_OK || st->is_ended) {
         end_stream(st); /* What the file does not give readers find out for themselves. */
     }
-    if (st->is_waited_for) {
-        st->is_waited_for = false;
-        log_walk_resume(st->walk); /* It may leave st. */
+    if (waiting != NULL) {
+        log_walk_resume(waiting); /* May free st, as end_stream may without it. */
     }
-    st->fills_count--; /* Only now: st was needed until here. */
-    free_if_over(st);
 }
 
 static uint64_t share_of(const struct log_shared *ls)
@@ -292,6 +293,7 @@ static void fill(struct ahead_stream *st)
 bool log_ahead_join(struct log_walk *w, int64_t offset)
 {
     struct log *l = w->log;
+    assert(w->ahead == NULL); /* Nobody else would let go of it. */
     list_for_each (n, &l->ahead_streams) {
         struct ahead_stream *st = container_of(n, struct ahead_stream, log_link);
         if (st->offset != offset || st->walk != NULL || st->is_ended) {
@@ -461,15 +463,13 @@ place_of(struct log_segment *seg, const struct segment_scan *at, uint64_t *pos)
         l->env.shared->options.ahead_size_max == 0) {
         return NULL;
     }
-    *pos = at->pos;
-    if (log_disk_end(seg, block_align_down(at->pos)) > at->pos) {
-        return seg;
-    }
     struct log_segment *next = log_segment_after(seg);
-    *pos = SEGMENT_HEADER_SIZE;
-    const bool is_there = next != NULL && next->is_usable && next->base.index == at->index &&
-                          log_disk_end(next, *pos) > *pos;
-    return is_there ? next : NULL;
+    if (next == NULL || next->base.index != at->index) {
+        *pos = at->pos;
+        return log_disk_end(seg, block_align_down(at->pos)) > at->pos ? seg : NULL;
+    }
+    *pos = SEGMENT_HEADER_SIZE; /* What is left of seg is padding. */
+    return next->is_usable && log_disk_end(next, *pos) > *pos ? next : NULL;
 }
 
 /* st as it has to be for a reader that goes on in seg; NULL: a new one is needed. */

@@ -5,8 +5,9 @@
  *     what a reader that does not take its answer keeps from others.
  *  2. At the limit a batch is copied into the reader's own memory, as small ones always are.
  *  3. A pin outlives pages, chunks, segments and logs; only what all logs share waits for it.
- *  4. One piece is always left for what has to be copied, so that an answer never ends for want of
- *     pieces.
+ *  4. One piece is left for what has to be copied, unless nothing can follow, so that an answer
+ *     never ends for want of pieces. With a single piece only a batch that is all of the answer is
+ *     referred to.
  */
 #include <stdlib.h>
 
@@ -80,11 +81,13 @@ static bool is_within_limit(struct log_shared *ls, const struct buf *b, size_t s
     return false;
 }
 
-bool log_pin_add(struct log_read *r, struct buf *b, struct slice batch)
+bool log_pin_add(struct log_read *r, struct buf *b, struct slice batch, bool is_last)
 {
     struct log_shared *ls = r->log->env.shared;
-    if (batch.size < ls->options.piece_size_min || pieces_count(r) + 2 > r->pieces_max ||
-        !is_within_limit(ls, b, batch.size) || !need_pin(r)) {
+    const uint32_t pieces_needed = is_last ? 1 : 2;
+    if (batch.size < ls->options.piece_size_min ||
+        pieces_count(r) + pieces_needed > r->pieces_max || !is_within_limit(ls, b, batch.size) ||
+        !need_pin(r)) {
         return false;
     }
     struct log_pin *pin = r->pin;

@@ -698,8 +698,9 @@ void log_walk_park(struct log_walk *w);
 
 /* log_pin.c */
 
-/* Adds a batch that lies in b to the answer of r, by reference. False: it has to be copied. */
-bool log_pin_add(struct log_read *r, struct buf *b, struct slice batch);
+/* Adds a batch that lies in b to the answer of r, by reference; is_last: none can follow. False: it
+ * has to be copied. */
+bool log_pin_add(struct log_read *r, struct buf *b, struct slice batch, bool is_last);
 /* What was copied to the end of dst is the next part of the answer, if that has pieces. */
 void log_pin_note_copy(struct log_read *r, size_t size);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/logger.h"
+#include "storage/batch.h"
 #include "storage/log_priv.h"
 
 enum {
@@ -99,6 +100,13 @@ static enum walk_verdict on_header(struct log_walk *w, const struct entry_header
     return judge(read_walk_of(w)->read, h);
 }
 
+/* No batch can follow this one in the answer. */
+static bool is_last_batch(const struct log_read *r, const struct entry_header *h)
+{
+    return h->next_offset >= r->end_offset ||
+           r->dst_size - r->size < h->payload_size + BATCH_HEADER_SIZE;
+}
+
 static enum walk_verdict on_entry(struct log_walk *w, const struct scan_result *entry)
 {
     struct log_read *r = read_walk_of(w)->read;
@@ -107,7 +115,7 @@ static enum walk_verdict on_entry(struct log_walk *w, const struct scan_result *
         return WALK_STOP;
     }
     if (h->type == ENTRY_DATA && h->next_offset > r->offset) {
-        if (!log_pin_add(r, w->entry_buf, entry->payload)) {
+        if (!log_pin_add(r, w->entry_buf, entry->payload, is_last_batch(r, h))) {
             log_pin_note_copy(r, entry->payload.size);
             memcpy(r->dst + r->copied_size, entry->payload.data, entry->payload.size);
             r->copied_size += entry->payload.size;
@@ -164,6 +172,7 @@ static void on_end(struct log_walk *w, enum walk_reason reason)
         if (r->size > 0) {
             finish(rw, ERR_OK);
         } else {
+            log_ahead_leave(w, NULL); /* It may stand in what is gone, and w joins another. */
             w->on_start(w);
         }
         break;

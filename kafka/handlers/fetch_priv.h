@@ -21,8 +21,10 @@ enum {
     /* Larger reads travel by reference, smaller ones are copied into the answer. */
     FETCH_COPY_SIZE_MAX = 16 << 10,
     /* Pieces for the reads of a round. A read by reference takes its pieces and one before them, at
-     * least two. Four are kept: the answer's length, what stands behind the last read, and two for
-     * a first batch that turns out to be large when the others have been read. */
+     * least two. With more than 20 of them each has one piece: a batch that is all of its part is
+     * referred to, the rest is copied (log_pin.c). Four are kept: the answer's length, what stands
+     * behind the last read, and two for a first batch that turns out to be large when the others
+     * have been read. */
     FETCH_PIECES_MAX = CONN_ANSWER_IOV_MAX - 4,
     FETCH_REFS_MAX = FETCH_PIECES_MAX / 2,
     /* Bytes of one answer that are copied at most. */

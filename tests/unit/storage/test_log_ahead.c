@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "storage/log_ahead_priv.h"
 #include "storage/log_priv.h"
 
 #include "tests/support/log_rig.h"
@@ -301,4 +302,103 @@ Test(log_ahead, ends_wait_for_what_is_on_its_way)
         io_fault_clear(&rig->ss.io_fault);
         rig_close(rig);
     }
+}
+
+struct begun_read {
+    struct log_read read;
+    bool is_done;
+    uint8_t dst[64 << 10];
+};
+
+static void on_begun_done(struct log_read *r)
+{
+    container_of(r, struct begun_read, read)->is_done = true;
+}
+
+static struct begun_read *begin_read(struct log_rig *rig, int64_t offset, int64_t end_offset)
+{
+    struct begun_read *b = calloc(1, sizeof(*b));
+    b->read = (struct log_read){
+        .offset = offset,
+        .end_offset = end_offset,
+        .dst = b->dst,
+        .dst_size = sizeof(b->dst),
+        .on_done = on_begun_done,
+    };
+    log_read_begin(rig->log, &b->read);
+    return b;
+}
+
+static void end_read(struct log_rig *rig, struct begun_read *b)
+{
+    cr_assert(sim_shard_run_until(&rig->ss, &b->is_done), "%s", rig->ss.log_text);
+    cr_assert(eq(int, b->read.result, ERR_OK));
+    cr_assert(lt(sz, 0, b->read.size));
+    free(b);
+}
+
+static void delay_reads(struct log_rig *rig, uint64_t delay_us)
+{
+    const struct io_fault_rule rule = {
+        .kind = IO_READ,
+        .fd = IO_FAULT_ANY,
+        .at = 1,
+        .count = UINT32_MAX,
+        .action = IO_FAULT_DELAY,
+        .delay_us = delay_us,
+    };
+    io_fault_add(&rig->ss.io_fault, &rule);
+}
+
+static struct ahead_stream *first_stream(const struct log_rig *rig)
+{
+    const struct list *streams = &rig->log->ahead_streams;
+    cr_assert(not(list_is_empty(streams)));
+    return container_of(streams->next, struct ahead_stream, log_link);
+}
+
+/* The segment went while the reader waited, and another reader's stream stands at its offset. */
+Test(log_ahead, a_read_that_starts_again_leaves_its_stream)
+{
+    struct log_rig *rig = rig_open(13, 1 << 20);
+    int64_t offset = read_piece(rig, 0);
+    delay_reads(rig, LOG_AHEAD_IDLE_US / 4);
+    offset = read_piece(rig, offset);
+    io_fault_clear(&rig->ss.io_fault);
+    cr_assert(eq(i64, read_piece(rig, read_piece(rig, 0)), offset));
+    struct ahead_stream *st = first_stream(rig);
+    cr_assert(eq(i64, st->offset, offset));
+    struct begun_read *b = begin_read(rig, offset, BATCHES);
+    while (!st->is_waited_for) {
+        cr_assert(sim_shard_step(&rig->ss));
+    }
+    st->walk->on_end(st->walk, WALK_GONE);
+    end_read(rig, b);
+    log_rig_settle(rig);
+    cr_assert(list_is_empty(&rig->log->ahead_streams));
+    rig_close(rig); /* Waits for every stream. */
+}
+
+/* Also if the last read of a segment had to wait for its last chunk. */
+Test(log_ahead, goes_on_behind_the_end_of_a_segment)
+{
+    struct log_rig *rig = rig_open(14, 64 << 10);
+    const struct log_segment *first =
+        container_of(rig->log->segments.next, struct log_segment, link);
+    const struct log_segment *second = log_segment_after(first);
+    delay_reads(rig, 5000);
+    const int64_t offset = read_piece(rig, read_piece(rig, 0));
+    struct begun_read *b = begin_read(rig, offset, second->base.offset);
+    struct ahead_stream *st = first_stream(rig);
+    while (!st->is_waited_for) {
+        cr_assert(sim_shard_step(&rig->ss));
+    }
+    end_read(rig, b);
+    st = first_stream(rig);
+    cr_assert(eq(i64, st->offset, second->base.offset));
+    cr_assert(eq(u64, st->segment->base.index, second->base.index));
+    cr_assert(eq(u32, st->runs_count, 2));
+    cr_assert(lt(u32, 0, st->fills_count));
+    io_fault_clear(&rig->ss.io_fault);
+    rig_close(rig);
 }

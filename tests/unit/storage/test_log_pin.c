@@ -146,12 +146,27 @@ Test(log_pin, small_batches_are_copied_in_order)
     struct {
         uint32_t pieces_max;
         uint32_t pieces;
-    } rows[] = {{0, 0}, {1, 0}, {2, 0}, {3, 3}, {4, 3}, {5, 5}, {12, 11}, {13, 12}, {32, 12}};
+    } rows[] = {{0, 0}, {1, 0}, {2, 2}, {3, 3}, {4, 4}, {5, 5}, {12, 12}, {13, 12}, {32, 12}};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct rig_read *rr = read_pieces(rig, 0, rows[i].pieces_max);
         const uint32_t pieces = rr->read.pin == NULL ? 0 : rr->read.pin->pieces_count;
         cr_assert(eq(u32, pieces, rows[i].pieces), "row=%zu", i);
         expect_model(rig, rr, 0);
+        give_back(rig, rr);
+    }
+    rig_close(rig);
+}
+
+/* Where nothing can follow, nothing has to be left for it. */
+Test(log_pin, the_last_batch_takes_the_last_piece)
+{
+    struct log_rig *rig = rig_open(6, 64 << 20, 64 << 20);
+    append_some(rig, 2, LARGE_SIZE);
+    for (int64_t offset = 0; offset < 2; offset++) {
+        struct rig_read *rr = read_pieces(rig, offset, 1);
+        cr_assert(eq(int, rr->read.pin != NULL, offset == 1));
+        cr_assert(eq(sz, rr->read.copied_size > 0, offset == 0));
+        expect_model(rig, rr, offset);
         give_back(rig, rr);
     }
     rig_close(rig);
