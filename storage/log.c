@@ -294,7 +294,7 @@ static struct log *log_new(const struct log_open *how)
     list_init(&l->ahead_streams);
     list_init(&l->quiet_link);
     list_init(&l->shared_link);
-    list_init(&l->checkpoint_link);
+    log_checkpoint_init(l);
     list_init(&l->compact_link);
     flush_client_init(&l->client, &LOG_FLUSH_CLIENT_OPS);
     task_init(&l->task, "log", on_task);
@@ -330,7 +330,6 @@ void log_free(struct log *l)
     assert(list_is_empty(&l->parked));
     assert(l->birth == NULL);
     assert(l->fill == NULL);
-    assert(log_checkpoint_is_quiet(l));
     assert(l->rounds_count == 0 || flusher_is_failed(l->env.flusher));
     assert(list_is_empty(&l->pages));
     assert(list_is_empty(&l->segments));
@@ -338,6 +337,7 @@ void log_free(struct log *l)
     log_room_promise(l);
     flusher_withdraw(l->env.flusher, &l->client);
     timer_cancel(&log_shard(l)->timers, &l->retry);
+    log_checkpoint_done(l);
     buf_pool_cancel_wait(log_shard(l)->bufs, &l->memory);
     list_remove(&l->task.link);
     list_remove(&l->quiet_link);

@@ -5,16 +5,17 @@
  *  1. What is told is the state after the last entry appended, taken between two turns of the loop,
  *     when the owner's state is as far as the log. It is written when that entry is flushed and
  *     committed, so that no cut can take it back; a cut that comes before that takes the
- * checkpoint.
+ *     checkpoint along.
  *  2. One is due when so many bytes came since the last one that reading them would be felt, when a
  *     segment was closed, and at a clean stop if there is something to gain. A log that is idle, or
- *     small, pays nothing.
+ *     small, pays nothing. One that was asked for stays asked for until it is durable: an idle log
+ *     tries it again by a timer.
  *  3. Ends of closed segments go to their manifest records, before the checkpoint's own record and
  *     in the same store. A file goes under its own name first, the record comes when its name is
  *     durable, the older file goes when the record is. A crash leaves the older checkpoint, or the
  *     newer one, and at most a file that nobody names.
  *  4. A log with damage makes none: recovery is what reports the damage, so it has to go on
- * reading.
+ *     reading.
  *
  * Bounded: so many at a time on a shard; further logs wait their turn, once each.
  */
@@ -50,6 +51,7 @@ struct log_checkpoint {
     uint32_t crc;
     uint64_t covered_size; /* Of log.uncovered_size. */
     bool has_file;
+    bool was_asked;
     enum err result;
     struct wbuf bytes;
     char *path; /* Of the file written, or to be unlinked. */
@@ -64,8 +66,10 @@ static void check(struct log *l);
 
 /* ---- ending ---- */
 
-static void start_next(struct log_shared *ls)
+/* Of a task: what starts may fail at once, and end here. */
+static void start_next(struct task *task)
 {
+    struct log_shared *ls = container_of(task, struct log_shared, checkpoint_turns);
     while (ls->checkpoints_count < CHECKPOINTS_MAX && !list_is_empty(&ls->checkpoint_queue)) {
         struct log *l =
             container_of(list_pop_front(&ls->checkpoint_queue), struct log, checkpoint_link);
@@ -85,6 +89,21 @@ static void task_free(struct log_checkpoint *t)
     l->checkpoint = NULL;
     l->env.shared->checkpoints_count--;
     log_poke(l);
+    shard_post(log_shard(l), &l->env.shared->checkpoint_turns);
+}
+
+static void on_retry(struct timer *timer)
+{
+    log_poke(container_of(timer, struct log, checkpoint_retry));
+}
+
+/* Whoever only had a checkpoint due sees that again at the next flush. */
+static void try_later(struct log *l)
+{
+    l->checkpoint_due_us = log_shard(l)->now_us + LOG_RETRY_US;
+    if (l->is_checkpoint_asked && !l->is_failed) {
+        timer_arm(&log_shard(l)->timers, &l->checkpoint_retry, l->checkpoint_due_us);
+    }
 }
 
 static void end(struct log_checkpoint *t)
@@ -97,10 +116,10 @@ static void end(struct log_checkpoint *t)
                  l->name,
                  t->index,
                  err_name(t->result));
-        l->checkpoint_due_us = log_shard(l)->now_us + LOG_RETRY_US;
+        l->is_checkpoint_asked |= t->was_asked;
+        try_later(l);
     }
     task_free(t);
-    start_next(l->env.shared);
 }
 
 static void on_unlinked(struct io_op *op)
@@ -320,11 +339,13 @@ static void start(struct log *l)
 {
     struct log_checkpoint *t = calloc(1, sizeof(*t));
     if (t == NULL) {
-        return; /* Tried again with the next flush. */
+        try_later(l);
+        return;
     }
     t->log = l;
     t->state = CHECKPOINT_WAIT_COMMIT;
     l->checkpoint = t;
+    t->was_asked = l->is_checkpoint_asked;
     l->is_checkpoint_asked = false;
     l->env.shared->checkpoints_count++;
     enum err e = take_state(t);
@@ -403,8 +424,8 @@ void log_checkpoint_cancel(struct log *l)
     list_remove(&l->checkpoint_link);
     if (l->checkpoint != NULL && l->checkpoint->state == CHECKPOINT_WAIT_COMMIT) {
         reached(log_shard(l), "log_checkpoint_cancelled");
+        l->is_checkpoint_asked |= l->checkpoint->was_asked;
         task_free(l->checkpoint);
-        start_next(l->env.shared);
     }
 }
 
@@ -421,6 +442,31 @@ void log_checkpoint_ask(struct log *l)
 {
     l->is_checkpoint_asked = true;
     log_poke(l);
+}
+
+void log_checkpoint_init(struct log *l)
+{
+    list_init(&l->checkpoint_link);
+    timer_init(&l->checkpoint_retry, on_retry);
+}
+
+void log_checkpoint_done(struct log *l)
+{
+    assert(log_checkpoint_is_quiet(l));
+    timer_cancel(&log_shard(l)->timers, &l->checkpoint_retry);
+}
+
+void log_checkpoints_init(struct log_shared *ls)
+{
+    list_init(&ls->checkpoint_queue);
+    task_init(&ls->checkpoint_turns, "checkpoint turns", start_next);
+}
+
+void log_checkpoints_done(struct log_shared *ls)
+{
+    assert(list_is_empty(&ls->checkpoint_queue));
+    assert_cmp(ls->checkpoints_count, ==, 0);
+    list_remove(&ls->checkpoint_turns.link);
 }
 
 uint64_t log_checkpoint_index(const struct log *l)

@@ -224,6 +224,7 @@ struct log {
     uint64_t checkpoint_segment;       /* Base index of the segment that it points into. */
     uint64_t checkpoint_file;          /* The index that its file has in its name; 0 = no file. */
     uint64_t checkpoint_due_us;        /* None is tried before: the last one failed. */
+    struct timer checkpoint_retry;     /* Armed when one failed that was asked for. */
     uint64_t uncovered_size;           /* Bytes of entries that a recovery would read, about. */
     bool is_checkpoint_asked;
 
@@ -365,6 +366,11 @@ void log_segment_drop_cuts(const struct log_segment *seg);
 bool log_retire_hurry(struct log *l);
 
 /* log_checkpoint.c */
+
+void log_checkpoint_init(struct log *l);
+void log_checkpoint_done(struct log *l);
+void log_checkpoints_init(struct log_shared *ls);
+void log_checkpoints_done(struct log_shared *ls);
 
 /* Starts a checkpoint if one is due, or goes on with one that waits: something was flushed or
  * committed. Only where the owner's state is as far as the log. */
@@ -576,6 +582,7 @@ struct log_shared {
     struct timer reclaim_timer;
     struct list checkpoint_queue; /* struct log that waits to write a checkpoint. */
     uint32_t checkpoints_count;   /* Written, or waiting for their entries. */
+    struct task checkpoint_turns; /* Starts the next ones. */
     struct pace pace;             /* Of deletes, compaction, repacking. */
     struct recycle recycle;       /* Files that left their logs. */
     uint32_t deletes_count;       /* Logs deleted since one of them had a turn. */

@@ -79,7 +79,7 @@ enum err log_shared_new(struct shard *s,
     list_init(&ls->idle_files);
     list_init(&ls->purges);
     list_init(&ls->indexes);
-    list_init(&ls->checkpoint_queue);
+    log_checkpoints_init(ls);
     list_init(&ls->births);
     pace_init(&ls->pace, s, &options->background);
     recycle_init(&ls->recycle);
@@ -135,7 +135,7 @@ void log_shared_free(struct log_shared *ls)
     assert(list_is_empty(&ls->logs));
     assert(list_is_empty(&ls->cache));
     assert(list_is_empty(&ls->purges));
-    assert(list_is_empty(&ls->checkpoint_queue));
+    log_checkpoints_done(ls);
     assert(list_is_empty(&ls->births));
     assert_cmp(ls->births_count, ==, 0);
     assert(list_is_empty(&ls->index_tasks));

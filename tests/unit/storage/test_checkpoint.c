@@ -10,6 +10,7 @@
 
 #include "storage/checkpoint.h"
 #include "storage/dump_values.h"
+#include "storage/log_priv.h"
 #include "storage/segment_format.h"
 
 #include "tests/support/log_rig.h"
@@ -561,6 +562,40 @@ Test(checkpoint, a_full_disk_only_delays_it)
         reopen(rig);
         rig_close(rig);
     }
+}
+
+/* One that was asked for is tried again although nothing is appended or flushed any more. */
+Test(checkpoint, an_idle_log_gets_what_it_asked_for)
+{
+    struct log_rig *rig = rig_new(50);
+    rig->options.segment_size_max = 64 << 10;
+    rig->options.checkpoint_size = 1 << 30;
+    rig->state_size_max = 200 << 10;
+    log_rig_start(rig);
+    cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+    fill(rig, 50);
+    log_rig_settle(rig);
+    io_fault_add(&rig->ss.io_fault,
+                 &(struct io_fault_rule){
+                     .kind = IO_RENAME,
+                     .fd = IO_FAULT_ANY,
+                     .path_part = "checkpoint.tmp",
+                     .at = 1,
+                     .count = 3,
+                     .action = IO_FAULT_FAIL,
+                     .code = ENOSPC,
+                 });
+    log_set_start(rig->log, 90);
+    log_rig_settle(rig);
+    for (int i = 0; i < 4; i++) {
+        rig->ss.clock.now_us += LOG_RETRY_US;
+        (void)sim_shard_step(&rig->ss);
+        log_rig_settle(rig);
+    }
+    cr_assert(eq(u64, rig->ss.io_fault.injected, 3));
+    cr_assert(eq(u64, log_checkpoint_index(rig->log), 50));
+    cr_assert(lt(u64, 30, log_first_index(rig->log)));
+    rig_close(rig);
 }
 
 /* A segment below the log start stays until a checkpoint points behind it, however little there is
