@@ -21,7 +21,8 @@
  *     flushed index: no cut and no recovery ever comes back to them.
  *  2. One run per shard, one log at a time; a run gives way to a cut, a close and the log start.
  *  3. Index, term, offsets, entry id and predecessor of an entry are copied. The rest of a header
- * is of the new file: its salt, the log's generation, D = the index before (all of it is durable).
+ *     is of the new file: its salt, the log's generation, D = the index before (all of it is
+ *     durable).
  *
  * Shard: the owner's.
  */

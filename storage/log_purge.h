@@ -1,7 +1,10 @@
 /* Removes what is left on disk of a log that is not open: of a delete that a crash interrupted. Its
  * files, its directory and its store values; nothing left is no error. The name-link stays.
  *
- * Lists a directory and asks for sizes, which blocks: for start-up.
+ * For logs that never opened, or failed to: at a start, and when their topic is deleted while the
+ * broker runs. The directory is listed in one go and each file's size is asked for in the turn that
+ * discards it, and both block the loop: a look-up where there is no such directory, else less than
+ * opening the log would take. The shard's pace lets some of them begin at a time, as of deletes.
  *
  * Shard: the owner's of the partition.
  */

@@ -1,8 +1,8 @@
 /* Opening a log (DESIGN 4.5): what the store says is checked against the directory, unfinished cuts
  * are redone, and every entry is walked.
  *
- *   START -> [WAIT_CHECKPOINT] -> WAIT_UNLINK* -> [WAIT_REDO] -> WAIT_SCAN* -> [WAIT_PROBE* ->
- * WAIT_SCAN | WAIT_CUT]
+ *   START -> [WAIT_CHECKPOINT] -> WAIT_UNLINK* -> [WAIT_REDO] -> WAIT_SCAN*
+ *         -> [WAIT_PROBE* -> WAIT_SCAN | WAIT_CUT]
  *         -> [WAIT_OPEN_FLUSH -> WAIT_FLUSH]* -> [WAIT_STORE] -> opened
  *
  *  1. A segment of the manifest whose file is missing: refused. A file that the manifest does not
@@ -12,7 +12,8 @@
  *  3. Where the bytes are not the next entry (index N), the rest of the log is probed for good
  *     headers: for the highest D, and for where the entries go on.
  *     N above D: a torn write, never acknowledged. Cut there, durably, also when good entries
- * follow. N at or below D: damage. Never cut: noted, and the walk goes on behind it.
+ *     follow.
+ *     N at or below D: damage. Never cut: noted, and the walk goes on behind it.
  *  4. D counts from the store and from every good header of a generation that is in force, each
  *     lowered by the cuts made since it was learnt.
  *  5. Entries above D may exist only in the device's cache, if only the process died: they are

@@ -14,9 +14,9 @@
  *     segment that is gone, which recovery ignores.
  *  4. A file that is to become a segment again (recycle.h) is renamed instead of being removed; for
  *     that it is as free of users and of the store as 1 and 2 say.
- *  5. One file of a log goes at a time; one that is unlinked here (small, or there is no directory
- * to rename it to) when the shard's pace says so. A close leaves those that still wait to the next
- * start; a delete of the log does not.
+ *  5. One file of a log goes at a time; one that is unlinked here (small, or there is no
+ *     directory to rename it to) when the shard's pace says so. A close leaves those that still
+ *     wait to the next start; a delete of the log does not.
  */
 #include <inttypes.h>
 #include <stdlib.h>
