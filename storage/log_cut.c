@@ -29,15 +29,18 @@ static void exec_run(struct log_cut_exec *x);
 static void on_op_done(struct io_op *op)
 {
     struct log_cut_exec *x = container_of(op, struct log_cut_exec, op);
-    if (x->state == LOG_CUT_WAIT_DISCARD &&
-        !recycle_discard_end(&x->log->env.shared->recycle, &x->discard, op)) {
-        op->on_done = on_op_done;
-        io_submit(&log_shard(x->log)->io, op);
-        return;
-    }
     free(x->path);
     x->path = NULL;
     flusher_sync_done(x->log->env.flusher, op);
+    exec_run(x);
+}
+
+static void on_discarded(struct recycle_discard *d, enum err e)
+{
+    struct log_cut_exec *x = container_of(d, struct log_cut_exec, discard);
+    free(x->path);
+    x->path = NULL;
+    x->op.result = e;
     exec_run(x);
 }
 
@@ -79,9 +82,13 @@ static void submit_discard(struct log_cut_exec *x, const struct log_segment *seg
     if (x->path == NULL) {
         panic("no memory for a path");
     }
-    recycle_discard_begin(
-        &x->log->env.shared->recycle, &x->discard, &x->op, x->path, RECYCLE_SIZE_UNKNOWN);
-    submit(x, LOG_CUT_WAIT_DISCARD);
+    x->state = LOG_CUT_WAIT_DISCARD;
+    x->discard = (struct recycle_discard){
+        .path = x->path,
+        .written_size = RECYCLE_SIZE_UNKNOWN,
+        .on_done = on_discarded,
+    };
+    recycle_discard(&x->log->env.shared->recycle, &x->discard);
 }
 
 static void finish(struct log_cut_exec *x, enum err e)

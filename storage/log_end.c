@@ -53,24 +53,28 @@ struct log_end_task {
 
 static void end_run(struct log_end_task *t);
 
+static void step_done(struct log_end_task *t, enum err e)
+{
+    free(t->path);
+    t->path = NULL;
+    bool is_fine = e == ERR_OK || e == ERR_NOT_FOUND ||
+                   t->state == END_WAIT_OPEN_LINK; /* Then the name is not ours. */
+    if (!is_fine && t->result == ERR_OK) {
+        t->result = e; /* Go on: the rest is not better off for staying. */
+    }
+    end_run(t);
+}
+
 static void on_op_done(struct io_op *op)
 {
     struct log_end_task *t = container_of(op, struct log_end_task, op);
-    if (t->state == END_WAIT_DISCARD &&
-        !recycle_discard_end(&t->log->env.shared->recycle, &t->discard, op)) {
-        op->on_done = on_op_done;
-        io_submit(&log_shard(t->log)->io, op);
-        return;
-    }
-    free(t->path);
-    t->path = NULL;
     flusher_sync_done(t->log->env.flusher, op);
-    bool is_fine = op->result == ERR_OK || op->result == ERR_NOT_FOUND ||
-                   t->state == END_WAIT_OPEN_LINK; /* Then the name is not ours. */
-    if (!is_fine && t->result == ERR_OK) {
-        t->result = op->result; /* Go on: the rest is not better off for staying. */
-    }
-    end_run(t);
+    step_done(t, op->result);
+}
+
+static void on_discarded(struct recycle_discard *d, enum err e)
+{
+    step_done(container_of(d, struct log_end_task, discard), e);
 }
 
 static void on_store_durable(struct store_wait *w)
@@ -122,13 +126,12 @@ static void submit_discard(struct log_end_task *t, const struct log_segment *seg
         panic("no memory for a path");
     }
     t->state = END_WAIT_DISCARD;
-    recycle_discard_begin(&t->log->env.shared->recycle,
-                          &t->discard,
-                          &t->op,
-                          t->path,
-                          log_segment_recyclable_size(seg));
-    t->op.on_done = on_op_done;
-    io_submit(&log_shard(t->log)->io, &t->op);
+    t->discard = (struct recycle_discard){
+        .path = t->path,
+        .written_size = log_segment_recyclable_size(seg),
+        .on_done = on_discarded,
+    };
+    recycle_discard(&t->log->env.shared->recycle, &t->discard);
 }
 
 static void wait_store(struct log_end_task *t)
@@ -142,7 +145,7 @@ static void wait_store(struct log_end_task *t)
 /* Files that belong to no segment; NULL: there are no more. */
 static char *next_other(struct log_end_task *t)
 {
-    static const char *const names[] = {"next.tmp", "index.tmp", "checkpoint.tmp"};
+    static const char *const names[] = {"next.tmp", "index.tmp", "checkpoint.tmp", "rewrite.tmp"};
     const uint32_t count = sizeof(names) / sizeof(names[0]);
     const uint32_t i = t->others_next++;
     char *path = NULL;

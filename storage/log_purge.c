@@ -78,20 +78,24 @@ static void finish(struct purge *p)
 
 static void run(struct purge *p);
 
+static void step_done(struct purge *p, enum err e)
+{
+    if (e != ERR_OK && e != ERR_NOT_FOUND) {
+        p->result = e;
+    }
+    run(p);
+}
+
 static void on_io_done(struct io_op *op)
 {
     struct purge *p = container_of(op, struct purge, op);
-    if (p->state == PURGE_WAIT_DISCARD &&
-        !recycle_discard_end(&p->env->shared->recycle, &p->discard, op)) {
-        op->on_done = on_io_done;
-        io_submit(&p->env->s->io, op);
-        return;
-    }
     flusher_sync_done(p->env->flusher, op);
-    if (op->result != ERR_OK && op->result != ERR_NOT_FOUND) {
-        p->result = op->result;
-    }
-    run(p);
+    step_done(p, op->result);
+}
+
+static void on_discarded(struct recycle_discard *d, enum err e)
+{
+    step_done(container_of(d, struct purge, discard), e);
 }
 
 static void on_durable(struct store_wait *w)
@@ -124,9 +128,12 @@ static void discard_next(struct purge *p)
     free(name);
     p->state = PURGE_WAIT_DISCARD;
     struct recycle *rc = &p->env->shared->recycle;
-    recycle_discard_begin(rc, &p->discard, &p->op, p->path, recycle_size_of(rc, p->path));
-    p->op.on_done = on_io_done;
-    io_submit(&p->env->s->io, &p->op);
+    p->discard = (struct recycle_discard){
+        .path = p->path,
+        .written_size = recycle_size_of(rc, p->path),
+        .on_done = on_discarded,
+    };
+    recycle_discard(rc, &p->discard);
 }
 
 static void list_files(struct purge *p)

@@ -503,7 +503,7 @@ static void redo_or_scan(struct log_recovery *r)
     log_cut_execute(&r->cut, l, recovery_segment_at(l, r->intent->segment), true);
 }
 
-static void on_unlinked(struct io_op *op);
+static void on_discarded(struct recycle_discard *d, enum err e);
 
 void recovery_unlink_next(struct log_recovery *r)
 {
@@ -522,23 +522,21 @@ void recovery_unlink_next(struct log_recovery *r)
     r->state = RECOVERY_WAIT_UNLINK;
     /* At once, for its name may be wanted again; what it holds is freed later. */
     struct recycle *rc = &r->log->env.shared->recycle;
-    recycle_discard_begin(rc, &r->discard, &r->op, r->path, recycle_size_of(rc, r->path));
-    r->op.on_done = on_unlinked;
-    io_submit(&log_shard(r->log)->io, &r->op);
+    r->discard = (struct recycle_discard){
+        .path = r->path,
+        .written_size = recycle_size_of(rc, r->path),
+        .on_done = on_discarded,
+    };
+    recycle_discard(rc, &r->discard);
 }
 
-static void on_unlinked(struct io_op *op)
+static void on_discarded(struct recycle_discard *d, enum err e)
 {
-    struct log_recovery *r = container_of(op, struct log_recovery, op);
-    if (!recycle_discard_end(&r->log->env.shared->recycle, &r->discard, op)) {
-        op->on_done = on_unlinked;
-        io_submit(&log_shard(r->log)->io, op);
-        return;
-    }
+    struct log_recovery *r = container_of(d, struct log_recovery, discard);
     free(r->path);
     r->path = NULL;
-    if (op->result != ERR_OK && op->result != ERR_NOT_FOUND) {
-        recovery_finish(r, op->result);
+    if (e != ERR_OK && e != ERR_NOT_FOUND) {
+        recovery_finish(r, e);
         return;
     }
     recovery_unlink_next(r);

@@ -69,27 +69,30 @@ void log_segment_release(struct log_segment *seg)
 
 /* ---- one file ---- */
 
-static void on_op_done(struct io_op *op)
+static void file_removed(struct log_retirer *t, enum err e)
 {
-    struct log_retirer *t = container_of(op, struct log_retirer, op);
-    if (t->state == RETIRE_WAIT_DISCARD &&
-        !recycle_discard_end(&t->log->env.shared->recycle, &t->discard, op)) {
-        op->on_done = on_op_done;
-        io_submit(&log_shard(t->log)->io, op);
-        return;
-    }
     free(t->path);
     t->path = NULL;
-    if (op->result != ERR_OK && op->result != ERR_NOT_FOUND) {
+    if (e != ERR_OK && e != ERR_NOT_FOUND) {
         /* Space is lost until the next start, which tries again; nothing else depends on it. */
         log_warn(log_shard(t->log)->log,
                  "log_segment_not_removed",
                  "log=%s segment=%" PRIu64 " err=%s",
                  t->log->name,
                  t->seg->base.index,
-                 err_name(op->result));
+                 err_name(e));
     }
     retire_run(t);
+}
+
+static void on_op_done(struct io_op *op)
+{
+    file_removed(container_of(op, struct log_retirer, op), op->result);
+}
+
+static void on_discarded(struct recycle_discard *d, enum err e)
+{
+    file_removed(container_of(d, struct log_retirer, discard), e);
 }
 
 static void on_store_durable(struct store_wait *w)
@@ -132,16 +135,17 @@ uint64_t log_segment_recyclable_size(const struct log_segment *seg)
 
 static void submit_discard(struct log_retirer *t)
 {
-    struct recycle *rc = &t->log->env.shared->recycle;
-    const uint64_t written_size = log_segment_recyclable_size(t->seg);
     t->path = log_segment_path(t->seg, ".log");
     if (t->path == NULL) {
         panic("no memory for a path");
     }
     t->state = RETIRE_WAIT_DISCARD;
-    recycle_discard_begin(rc, &t->discard, &t->op, t->path, written_size);
-    t->op.on_done = on_op_done;
-    io_submit(&log_shard(t->log)->io, &t->op);
+    t->discard = (struct recycle_discard){
+        .path = t->path,
+        .written_size = log_segment_recyclable_size(t->seg),
+        .on_done = on_discarded,
+    };
+    recycle_discard(&t->log->env.shared->recycle, &t->discard);
 }
 
 /* The log ends without its files being touched any more, or the store may still name them. */

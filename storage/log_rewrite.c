@@ -3,7 +3,7 @@
  *
  *   WAIT_CREATE -> WAIT_READ -> [WAIT_WRITE -> WAIT_READ]* -> WAIT_WRITE -> WAIT_FSYNC
  *               -> WAIT_RENAME -> WAIT_FSYNC_DIR -> swapped
- *   any -> WAIT_READ (to end) | WAIT_STOP_CLOSE -> WAIT_STOP_UNLINK -> given up
+ *   any -> WAIT_READ (to end) | WAIT_STOP_CLOSE -> WAIT_STOP_DISCARD -> given up
  *
  * Entries are packed: the file has no padding but what entry_place asks for. Runs of removed
  * entries of one term become one gap, gaps of earlier rewritings included.
@@ -25,7 +25,7 @@ enum rewrite_state {
     REWRITE_WAIT_RENAME,
     REWRITE_WAIT_FSYNC_DIR,
     REWRITE_WAIT_STOP_CLOSE,
-    REWRITE_WAIT_STOP_UNLINK,
+    REWRITE_WAIT_STOP_DISCARD,
 };
 
 /* Removed entries that a gap is still to be written for. */
@@ -54,6 +54,7 @@ struct log_rewrite {
     size_t used;
     char *tmp_path;
     char *path;
+    struct recycle_discard discard;
     struct io_op op;
     struct log_rewrite_stats stats;
 };
@@ -98,10 +99,24 @@ static void finish(struct log_rewrite *rw)
     how.on_done(how.context, e, &stats);
 }
 
-static void submit_stop_unlink(struct log_rewrite *rw)
+static void on_discarded(struct recycle_discard *d, enum err e)
 {
-    const char *path = rw->is_renamed ? rw->path : rw->tmp_path;
-    submit(rw, &(struct io_op){.kind = IO_UNLINK, .path = path}, REWRITE_WAIT_STOP_UNLINK);
+    (void)e; /* If it could not be removed, the next start does it. */
+    finish(container_of(d, struct log_rewrite, discard));
+}
+
+/* At the pace if it is large; never used again, since nobody knows what of it is durable. */
+static void stop_discard(struct log_rewrite *rw)
+{
+    struct recycle *rc = &rw->log->env.shared->recycle;
+    const bool is_small = rw->buf_pos < rc->options.file_size_min;
+    rw->state = REWRITE_WAIT_STOP_DISCARD;
+    rw->discard = (struct recycle_discard){
+        .path = rw->is_renamed ? rw->path : rw->tmp_path,
+        .written_size = is_small ? RECYCLE_SIZE_SMALL : RECYCLE_SIZE_UNKNOWN,
+        .on_done = on_discarded,
+    };
+    recycle_discard(rc, &rw->discard);
 }
 
 /* The new file goes again; e says why, ERR_OK if it is only not needed. */
@@ -110,7 +125,7 @@ static void give_up(struct log_rewrite *rw, enum err e)
     rw->result = e;
     rw->stats.written_size = 0;
     if (rw->fd == -1) {
-        submit_stop_unlink(rw);
+        stop_discard(rw);
         return;
     }
     const int fd = rw->fd;
@@ -454,7 +469,7 @@ static void swap(struct log_rewrite *rw)
 static void rewrite_run(struct log_rewrite *rw)
 {
     const bool is_ending =
-        rw->state == REWRITE_WAIT_STOP_CLOSE || rw->state == REWRITE_WAIT_STOP_UNLINK;
+        rw->state == REWRITE_WAIT_STOP_CLOSE || rw->state == REWRITE_WAIT_STOP_DISCARD;
     if (rw->state == REWRITE_WAIT_CREATE && rw->op.result == ERR_OK) {
         rw->fd = rw->op.result_fd;
     }
@@ -493,11 +508,10 @@ static void rewrite_run(struct log_rewrite *rw)
         swap(rw);
         break;
     case REWRITE_WAIT_STOP_CLOSE:
-        submit_stop_unlink(rw);
+        stop_discard(rw);
         break;
-    case REWRITE_WAIT_STOP_UNLINK:
-        finish(rw); /* If it could not be removed, the next start does it. */
-        break;
+    case REWRITE_WAIT_STOP_DISCARD:
+        break; /* on_discarded */
     }
 }
 

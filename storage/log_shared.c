@@ -82,7 +82,7 @@ enum err log_shared_new(struct shard *s,
     log_checkpoints_init(ls);
     list_init(&ls->births);
     pace_init(&ls->pace, s, &options->background);
-    recycle_init(&ls->recycle);
+    recycle_init(&ls->recycle, s);
     list_init(&ls->index_tasks);
     task_init(&ls->index_turns, "index turns", log_index_on_turns_task);
     log_compact_init(ls);
@@ -104,7 +104,6 @@ enum err log_shared_recycle(const struct log_env *env)
 {
     struct log_shared *ls = env->shared;
     return recycle_start(&ls->recycle,
-                         ls->s,
                          &(struct recycle_options){
                              .dir = env->dir,
                              .size_max = ls->options.recycle_size_max,

@@ -24,6 +24,7 @@ struct recycled {
 };
 
 static void remove_next(struct recycle *rc);
+static void look_later(struct recycle *rc);
 
 /* ---- names ---- */
 
@@ -87,6 +88,7 @@ static void doom(struct recycle *rc, struct recycled *r)
 {
     list_push_back(&rc->doomed, &r->link);
     rc->stats.waiting++;
+    look_later(rc);
     remove_next(rc);
 }
 
@@ -151,8 +153,23 @@ static void remove_next(struct recycle *rc)
     if (rc->state != RECYCLE_IDLE || rc->is_stopped || list_is_empty(&rc->doomed)) {
         return;
     }
+    if (is_tight(rc)) {
+        reached(rc->s, "recycle_removes_at_once");
+        submit_unlink(rc);
+        return;
+    }
     rc->state = RECYCLE_WAIT_PACE;
     pace_ask(rc->options.pace, &rc->pace_wait, 1, 0);
+}
+
+/* Whoever waits for a turn does not need one any more. */
+static void hurry(struct recycle *rc)
+{
+    if (rc->state == RECYCLE_WAIT_PACE && !rc->is_stopped) {
+        pace_cancel(rc->options.pace, &rc->pace_wait);
+        rc->state = RECYCLE_IDLE;
+        remove_next(rc);
+    }
 }
 
 /* ---- keeping ---- */
@@ -184,20 +201,21 @@ static void on_tight(void *context)
         reached(rc->s, "recycle_given_back");
         doom_oldest(rc);
     }
+    hurry(rc);
 }
 
 static void on_look_timer(struct timer *t)
 {
     struct recycle *rc = container_of(t, struct recycle, look_timer);
     space_sample(rc->options.space);
-    if (!list_is_empty(&rc->kept)) {
+    if (!rc->is_stopped && (!list_is_empty(&rc->kept) || !list_is_empty(&rc->doomed))) {
         shard_timer_arm(rc->s, t, LOOK_US);
     }
 }
 
 static void look_later(struct recycle *rc)
 {
-    if (rc->options.space != NULL && !timer_is_armed(&rc->look_timer)) {
+    if (rc->options.space != NULL && !rc->is_stopped && !timer_is_armed(&rc->look_timer)) {
         shard_timer_arm(rc->s, &rc->look_timer, LOOK_US);
     }
 }
@@ -244,38 +262,88 @@ bool recycle_takes(const struct recycle *rc, uint64_t written_size)
     return rc->is_ready && !rc->is_stopped && !is_small;
 }
 
-void recycle_discard_begin(struct recycle *rc,
-                           struct recycle_discard *d,
-                           struct io_op *op,
-                           const char *path,
-                           uint64_t written_size)
+static void on_dir_made(struct io_op *op)
 {
-    *d = (struct recycle_discard){.file = {.written_size = written_size}};
-    if (!recycle_takes(rc, written_size)) {
-        *op = (struct io_op){.kind = IO_UNLINK, .path = path};
-        return;
+    struct recycle *rc = container_of(op, struct recycle, mkdir_op);
+    rc->is_making_dir = false;
+    rc->is_ready = op->result == ERR_OK || op->result == ERR_EXISTS;
+    if (!rc->is_ready) {
+        /* Files are removed where they are. */
+        log_warn(rc->s->log, "recycle_dir", "dir=%s err=%s", rc->path, err_name(op->result));
     }
-    d->file.number = rc->number_next++;
-    d->new_path = recycle_path(rc, d->file.number);
-    *op = (struct io_op){.kind = IO_RENAME, .path = path, .new_path = d->new_path};
 }
 
-bool recycle_discard_end(struct recycle *rc, struct recycle_discard *d, struct io_op *op)
+/* Its name need not be durable: nothing in it is missed. */
+static void make_dir(struct recycle *rc)
 {
-    if (d->new_path == NULL) {
-        return true;
+    rc->is_making_dir = true;
+    rc->mkdir_op = (struct io_op){.kind = IO_MKDIR, .path = rc->path, .on_done = on_dir_made};
+    io_submit(&rc->s->io, &rc->mkdir_op);
+}
+
+/* Somebody removed it, and what was kept there with it; another shard may have made it again. */
+static void dir_lost(struct recycle *rc)
+{
+    if (!rc->is_ready || rc->is_stopped) {
+        return; /* Known. */
     }
+    reached(rc->s, "recycle_dir_lost");
+    log_warn(rc->s->log, "recycle_dir_lost", "dir=%s action=\"it is made again\"", rc->path);
+    rc->is_ready = false;
+    while (!list_is_empty(&rc->kept)) {
+        doom_oldest(rc);
+    }
+    make_dir(rc);
+}
+
+/* ---- out of a log ---- */
+
+static void on_discard_unlinked(struct io_op *op)
+{
+    struct recycle_discard *d = container_of(op, struct recycle_discard, op);
+    if (d->is_rename_lost && op->result == ERR_OK) {
+        dir_lost(d->rc); /* Since the file was there. */
+    }
+    d->on_done(d, op->result);
+}
+
+static void discard_by_unlink(struct recycle_discard *d)
+{
+    d->op = (struct io_op){.kind = IO_UNLINK, .path = d->path, .on_done = on_discard_unlinked};
+    io_submit(&d->rc->s->io, &d->op);
+}
+
+static void on_discard_renamed(struct io_op *op)
+{
+    struct recycle_discard *d = container_of(op, struct recycle_discard, op);
     free(d->new_path);
     d->new_path = NULL;
     if (op->result == ERR_OK) {
-        take_in(rc, &d->file);
+        take_in(d->rc, &(struct recycle_file){d->number, d->written_size});
+        d->on_done(d, ERR_OK);
+        return;
     }
-    if (op->result == ERR_OK || op->result == ERR_NOT_FOUND) {
-        return true;
+    d->is_rename_lost = op->result == ERR_NOT_FOUND;
+    discard_by_unlink(d);
+}
+
+void recycle_discard(struct recycle *rc, struct recycle_discard *d)
+{
+    d->rc = rc;
+    d->is_rename_lost = false;
+    if (!recycle_takes(rc, d->written_size)) {
+        discard_by_unlink(d);
+        return;
     }
-    const char *path = op->path;
-    *op = (struct io_op){.kind = IO_UNLINK, .path = path};
-    return false;
+    d->number = rc->number_next++;
+    d->new_path = recycle_path(rc, d->number);
+    d->op = (struct io_op){
+        .kind = IO_RENAME,
+        .path = d->path,
+        .new_path = d->new_path,
+        .on_done = on_discard_renamed,
+    };
+    io_submit(&rc->s->io, &d->op);
 }
 
 bool recycle_take(struct recycle *rc, uint64_t size_max, struct recycle_file *ret_file)
@@ -305,24 +373,13 @@ bool recycle_take(struct recycle *rc, uint64_t size_max, struct recycle_file *re
 
 /* ---- life ---- */
 
-void recycle_init(struct recycle *rc)
+void recycle_init(struct recycle *rc, struct shard *s)
 {
-    *rc = (struct recycle){.state = RECYCLE_IDLE};
+    *rc = (struct recycle){.s = s, .state = RECYCLE_IDLE};
     list_init(&rc->kept);
     list_init(&rc->doomed);
     pace_wait_init(&rc->pace_wait, on_turn);
     timer_init(&rc->look_timer, on_look_timer);
-}
-
-static void on_dir_made(struct io_op *op)
-{
-    struct recycle *rc = container_of(op, struct recycle, mkdir_op);
-    rc->is_making_dir = false;
-    rc->is_ready = op->result == ERR_OK || op->result == ERR_EXISTS;
-    if (!rc->is_ready) {
-        /* Files are removed where they are. */
-        log_warn(rc->s->log, "recycle_dir", "dir=%s err=%s", rc->path, err_name(op->result));
-    }
 }
 
 static void on_leftover(void *context, const char *name)
@@ -339,31 +396,27 @@ static void on_leftover(void *context, const char *name)
     }
 }
 
-enum err recycle_start(struct recycle *rc, struct shard *s, const struct recycle_options *options)
+enum err recycle_start(struct recycle *rc, const struct recycle_options *options)
 {
-    assert(rc->s == NULL);
+    assert(rc->path == NULL);
     const size_t size = strlen(options->dir) + sizeof("/recycle");
     rc->path = malloc(size);
     if (rc->path == NULL) {
         return ERR_BUSY;
     }
     (void)snprintf(rc->path, size, "%s/recycle", options->dir);
-    rc->s = s;
     rc->options = *options;
-    rc->start = rand_u64(&s->rand);
+    rc->start = rand_u64(&rc->s->rand);
     if (options->space != NULL) {
         options->space->on_tight = on_tight;
         options->space->tight_context = rc;
     }
-    enum err e = io_list_dir(&s->io, rc->path, rc, on_leftover);
+    enum err e = io_list_dir(&rc->s->io, rc->path, rc, on_leftover);
     rc->is_ready = e == ERR_OK;
     if (e == ERR_NOT_FOUND) {
-        /* Its name need not be durable: nothing in it is missed. */
-        rc->is_making_dir = true;
-        rc->mkdir_op = (struct io_op){.kind = IO_MKDIR, .path = rc->path, .on_done = on_dir_made};
-        io_submit(&s->io, &rc->mkdir_op);
+        make_dir(rc);
     } else if (e != ERR_OK) {
-        log_warn(s->log, "recycle_dir", "dir=%s err=%s", rc->path, err_name(e));
+        log_warn(rc->s->log, "recycle_dir", "dir=%s err=%s", rc->path, err_name(e));
     }
     return ERR_OK;
 }
@@ -388,7 +441,7 @@ static void forget(struct list *files)
 void recycle_done(struct recycle *rc)
 {
     assert(!recycle_is_busy(rc));
-    if (rc->s == NULL) {
+    if (rc->path == NULL) {
         return;
     }
     if (rc->options.space != NULL) {

@@ -13,7 +13,10 @@
  *  3. Kept files are bounded by size and count: the oldest goes for a new one. They are given back
  *     when the disk comes near its reserve (space.h), before anybody is refused.
  *  4. Files are removed one at a time, at the shard's pace: freeing the extents of a large file
- *     keeps the file system's journal busy, and others wait for that.
+ *     keeps the file system's journal busy, and others wait for that. While space is tight they go
+ *     one after the other without waiting for turns: a refusal is worse than a slow journal.
+ *  5. The directory may be removed while the shard runs, with all that is in it: what leaves a log
+ *     then is unlinked, and the directory made again.
  *
  *   the worker:  IDLE -> [WAIT_PACE ->] WAIT_UNLINK -> [WAIT_SYNC ->] IDLE
  *
@@ -71,9 +74,9 @@ struct recycle_stats {
 };
 
 struct recycle {
-    struct shard *s; /* NULL: nothing is kept, files are removed where they are. */
+    struct shard *s;
     struct recycle_options options;
-    char *path; /* Of the directory. */
+    char *path; /* Of the directory; NULL: nothing is kept, files are removed where they are. */
     uint64_t start;
     uint64_t number_next;
     bool is_ready; /* The directory is there. */
@@ -86,7 +89,7 @@ struct recycle {
     struct io_op mkdir_op;
     bool is_making_dir;
     struct pace_wait pace_wait;
-    struct timer look_timer; /* Armed while files are kept: is the disk filling up? */
+    struct timer look_timer; /* Armed while files are there: is the disk filling up? */
     struct recycle_stats stats;
 };
 
@@ -97,9 +100,9 @@ struct recycle_file {
 };
 
 /* Nothing is kept, and no directory is touched, until recycle_start. */
-void recycle_init(struct recycle *rc);
+void recycle_init(struct recycle *rc, struct shard *s);
 /* Lists the directory, which blocks: for start-up. ERR_BUSY without memory. */
-enum err recycle_start(struct recycle *rc, struct shard *s, const struct recycle_options *options);
+enum err recycle_start(struct recycle *rc, const struct recycle_options *options);
 /* Nothing is begun any more; what waits stays for the next start. */
 void recycle_stop(struct recycle *rc);
 /* An operation is under way: not to be freed yet. */
@@ -112,21 +115,25 @@ bool recycle_takes(const struct recycle *rc, uint64_t written_size);
 /* What to give for a file of which only the path is known. Blocks: for start-up. */
 uint64_t recycle_size_of(const struct recycle *rc, const char *path);
 
-/* A file on its way out of a log. */
+/* Takes away the file at path: by a rename to here, where it is kept or waits to be removed; or by
+ * an unlink, where there is no directory, the file is small, or the rename failed.
+ *
+ *   [WAIT_RENAME ->] [WAIT_UNLINK ->] on_done
+ *
+ * Embedded in its owner, who must stay until on_done. */
 struct recycle_discard {
-    struct recycle_file file;
-    char *new_path; /* NULL: it is unlinked. */
+    const char *path;      /* Set by the owner, as what follows; must outlive it. */
+    uint64_t written_size; /* As in rule 2, or one of those above. */
+    /* Of the loop, never inside of recycle_discard. ERR_NOT_FOUND if there was no such file. */
+    void (*on_done)(struct recycle_discard *d, enum err e);
+
+    struct recycle *rc; /* Private, as what follows. */
+    uint64_t number;
+    char *new_path;      /* While it is renamed. */
+    bool is_rename_lost; /* The rename found no such file, or no directory. */
+    struct io_op op;
 };
-/* Sets op, to be submitted by the caller, to take away the file at path: by a rename to here, where
- * it is kept or waits to be removed; or by an unlink, where there is no directory or the file is
- * small. written_size as in rule 2, or one of those above. */
-void recycle_discard_begin(struct recycle *rc,
-                           struct recycle_discard *d,
-                           struct io_op *op,
-                           const char *path,
-                           uint64_t written_size);
-/* op ended. False: not in that way, op is set to an unlink and has to be submitted again. */
-bool recycle_discard_end(struct recycle *rc, struct recycle_discard *d, struct io_op *op);
+void recycle_discard(struct recycle *rc, struct recycle_discard *d);
 
 /* Taking the largest kept file of at most size_max and at least half of it. False: there is none.
  * The caller renames it to a name of its own; if that fails, the file is the next start's. */

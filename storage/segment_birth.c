@@ -161,11 +161,6 @@ static void birth_free(struct log_birth *b)
 static void on_op_done(struct io_op *op)
 {
     struct log_birth *b = container_of(op, struct log_birth, op);
-    if (b->state == BIRTH_WAIT_STOP_DISCARD &&
-        !recycle_discard_end(&b->log->env.shared->recycle, &b->discard, op)) {
-        submit(b, BIRTH_WAIT_STOP_DISCARD);
-        return;
-    }
     flusher_sync_done(b->log->env.flusher, op);
     birth_run(b);
 }
@@ -255,15 +250,22 @@ static void stop_close(struct log_birth *b)
     submit(b, BIRTH_WAIT_STOP_CLOSE);
 }
 
+static void on_discarded(struct recycle_discard *d, enum err e)
+{
+    (void)e; /* A leftover: the next start, or the next birth, takes care of it. */
+    birth_run(container_of(d, struct log_birth, discard));
+}
+
 /* What was recycled goes back; nothing else of the file is worth keeping. */
 static void stop_discard(struct log_birth *b)
 {
-    recycle_discard_begin(&b->log->env.shared->recycle,
-                          &b->discard,
-                          &b->op,
-                          b->tmp_path,
-                          b->recycled_size > 0 ? b->recycled_size : RECYCLE_SIZE_SMALL);
-    submit(b, BIRTH_WAIT_STOP_DISCARD);
+    b->state = BIRTH_WAIT_STOP_DISCARD;
+    b->discard = (struct recycle_discard){
+        .path = b->tmp_path,
+        .written_size = b->recycled_size > 0 ? b->recycled_size : RECYCLE_SIZE_SMALL,
+        .on_done = on_discarded,
+    };
+    recycle_discard(&b->log->env.shared->recycle, &b->discard);
 }
 
 static void stop(struct log_birth *b)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "storage/batch.h"
 
@@ -419,6 +420,33 @@ Test(log, a_delete_removes_only_its_own_name)
         cr_assert(eq(int, rig->delete_result, ERR_OK));
         link = (struct io_op){.kind = IO_SYMLINK, .path = "newer-0", .new_path = name};
         cr_assert(eq(int, io_call(io, &link), is_taken ? ERR_EXISTS : ERR_OK));
+        rig_close(rig);
+    }
+}
+
+/* What a task could not remove when it was given up. */
+Test(log, a_delete_removes_leftovers)
+{
+    static const char *const NAMES[] = {"next.tmp", "index.tmp", "checkpoint.tmp", "rewrite.tmp"};
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+        struct log_rig *rig = rig_open(71);
+        struct io *io = &rig->ss.s->io;
+        append_ok(rig, 1, 1000);
+        log_rig_settle(rig);
+        char path[256];
+        log_rig_path(1, ".log", path);
+        char *name = strrchr(path, '/') + 1;
+        (void)snprintf(name, sizeof(path) - (size_t)(name - path), "%s", NAMES[i]);
+        struct io_op op = {
+            .kind = IO_OPEN, .path = path, .open_flags = IO_OPEN_WRITE | IO_OPEN_CREATE};
+        cr_assert(eq(int, io_call(io, &op), ERR_OK));
+        op = (struct io_op){.kind = IO_CLOSE, .fd = op.result_fd};
+        cr_assert(eq(int, io_call(io, &op), ERR_OK));
+        log_rig_delete(rig);
+        cr_assert(eq(int, rig->delete_result, ERR_OK), "%s", NAMES[i]);
+        name[-1] = '\0';
+        op = (struct io_op){.kind = IO_MKDIR, .path = path};
+        cr_assert(eq(int, io_call(io, &op), ERR_OK), "%s: the directory is gone", NAMES[i]);
         rig_close(rig);
     }
 }

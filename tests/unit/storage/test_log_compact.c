@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "storage/recycle.h"
+
 #include "tests/support/log_rig.h"
 
 enum {
@@ -571,6 +573,44 @@ Test(log_compact, a_full_disk_and_a_failed_write_leave_the_old_files)
         }
         world_free(w);
     }
+}
+
+/* The unfinished file may be as large as a segment: it is freed as one, and never used again. */
+Test(log_compact, what_is_given_up_is_freed_at_the_pace)
+{
+    struct world *w = world_new(60);
+    w->rig.has_recycling = true;
+    w->rig.shared_options.recycle_size_max = 1 << 30;
+    w->rig.shared_options.recycle_file_size_min = 4 << 10;
+    world_open(w);
+    struct io_fault *faults = &w->rig.ss.io_fault;
+    struct io_fault_rule rule = {
+        .kind = IO_UNLINK,
+        .fd = IO_FAULT_ANY,
+        .path_part = "rewrite.tmp",
+        .at = UINT32_MAX, /* Only counted. */
+    };
+    io_fault_add(faults, &rule);
+    rule.kind = IO_RENAME;
+    rule.at = 1;
+    rule.action = IO_FAULT_FAIL;
+    rule.code = 5;
+    io_fault_add(faults, &rule);
+    fill(w, 60);
+    for (int steps = 0; stats(w)->compactions_failed == 0; steps++) {
+        cr_assert(steps < 100 * 1000);
+        cr_assert(sim_shard_step(&w->rig.ss));
+    }
+    const struct recycle_stats *n = log_shared_recycle_stats(w->rig.shared);
+    while (n->removed == 0) {
+        cr_assert(sim_shard_step(&w->rig.ss));
+    }
+    cr_assert(eq(u32, io_fault_seen(faults, 0), 0));
+    cr_assert(eq(u64, n->kept_count, 0));
+    cr_assert(eq(int, w->rig.failure, ERR_OK));
+    expect_sound(w);
+    cr_assert(eq(u32, files(w).others, 0));
+    world_free(w);
 }
 
 /* What nobody waits for leaves the reserve to those who do, and goes on when there is space. */

@@ -373,6 +373,93 @@ Test(recycle, given_back_before_anybody_is_refused)
     rig_close(rig);
 }
 
+/* What waits for its turn when space gets tight waits no longer, nor does what comes then. */
+Test(recycle, no_turn_is_waited_for_while_space_is_tight)
+{
+    struct log_rig *rig = rig_new(12);
+    struct space space;
+    rig->has_recycling = false;
+    rig->shared_options.background = (struct pace_limits){.ops_per_s = 1};
+    rig->shared_options.recycle_size_max = 2 * SEGMENT_SIZE;
+    log_rig_start(rig);
+    space_init(&space, rig->ss.s, "/data", RESERVE);
+    rig->env.space = &space;
+    cr_assert(eq(int, log_shared_recycle(&rig->env), ERR_OK));
+    cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+    fill(rig, 300);
+    log_rig_set_start(rig, 300);
+    while (stats(rig)->waiting < 8) {
+        cr_assert(sim_shard_step(&rig->ss));
+    }
+    set_free(rig, RESERVE + 200 * KIB);
+    const uint64_t from_us = rig->ss.s->now_us;
+    while (stats(rig)->waiting + stats(rig)->kept_count > 0 || log_shared_is_busy(rig->shared)) {
+        cr_assert(sim_shard_step(&rig->ss));
+    }
+    cr_assert(lt(u64, rig->ss.s->now_us - from_us, 1500 * 1000), "%s", rig->ss.log_text);
+    cr_assert(eq(u64, space.refused, 0));
+    cr_assert(eq(u32, files(rig, "/recycle/").count, 0));
+    disk_sim_set_capacity(rig->disk, 0);
+    rig_close(rig);
+}
+
+/* ---- the directory ---- */
+
+static void on_name(void *context, const char *name)
+{
+    struct log_rig *rig = context;
+    char path[256];
+    (void)snprintf(path, sizeof(path), "/data/recycle/%s", name);
+    struct io_op op = {.kind = IO_UNLINK, .path = path};
+    cr_assert(eq(int, io_call(&rig->ss.s->io, &op), ERR_OK));
+}
+
+static bool has_dir(struct log_rig *rig)
+{
+    struct io_op op = {.kind = IO_MKDIR, .path = "/data/recycle"};
+    return io_call(&rig->ss.s->io, &op) == ERR_EXISTS;
+}
+
+/* rm -rf, by somebody who needs the space now: the broker runs. */
+Test(recycle, the_directory_is_removed)
+{
+    struct log_rig *rig = rig_new(13);
+    rig_open(rig);
+    for (int i = 0; i < 10; i++) {
+        fill(rig, 20);
+        retain(rig, 20);
+    }
+    fill(rig, 200);
+    for (int round = 0; round < 2; round++) {
+        log_rig_settle(rig);
+        cr_assert(eq(int, io_list_dir(&rig->ss.s->io, "/data/recycle", rig, on_name), ERR_OK));
+        struct io_op op = {
+            .kind = IO_UNLINK, .path = "/data/recycle", .open_flags = IO_OPEN_DIRECTORY};
+        cr_assert(eq(int, io_call(&rig->ss.s->io, &op), ERR_OK));
+        if (round == 0) {
+            retain(rig, 20);
+        } else {
+            log_rig_delete(rig);
+            cr_assert(eq(int, rig->delete_result, ERR_OK));
+            log_rig_settle(rig);
+        }
+        cr_assert(le(u32, files(rig, "/logs/").count, round == 0 ? 5 : 0), "nothing stays");
+        cr_assert(has_dir(rig));
+        cr_assert(eq(u32, files(rig, "/recycle/").count, stats(rig)->kept_count));
+        const uint64_t hits = stats(rig)->hits;
+        for (int i = 0; i < 20 && round == 0; i++) {
+            fill(rig, 20);
+            retain(rig, 20);
+            log_rig_expect_readable(rig, READ_SIZE);
+        }
+        cr_assert(eq(int, stats(rig)->hits > hits, round == 0));
+        if (round == 0) {
+            fill(rig, 200);
+        }
+    }
+    rig_close(rig);
+}
+
 /* ---- deletes, leftovers ---- */
 
 /* A delete takes names away; what they hold is freed at the pace, and the log of the same id may be
