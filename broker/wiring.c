@@ -9,6 +9,7 @@
  */
 #include "broker/wiring.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 #include "kafka/dispatch.h"
 #include "net/conn.h"
 #include "storage/data_dir.h"
+#include "storage/recycle.h"
 #include "storage/space.h"
 
 enum broker_state {
@@ -320,22 +322,27 @@ static void on_cluster_started(void *context, enum err e, const char *why)
     send_front(b, 0, run_open);
 }
 
-enum {
-    RECYCLE_SHARE = 10,
-};
-
 static uint64_t reserve_of(const struct broker *b, const struct data_dir *d)
 {
     const uint64_t asked_size = b->settings.space_reserve_size;
     return asked_size != 0 ? asked_size : space_reserve_default(d->fs.size);
 }
 
-/* A small disk is not to be full of what nobody needs. */
 static uint64_t recycle_of(const struct broker *b, const struct data_dir *d)
 {
     const uint64_t asked_size = b->settings.recycle_size_max;
-    const uint64_t size_max = d->fs.size / RECYCLE_SHARE;
-    return asked_size < size_max ? asked_size : size_max;
+    const uint64_t size_max = recycle_size_max(asked_size, d->fs.size, b->s->shards_count);
+    if (asked_size > 0 && size_max < RECYCLE_SEGMENT_SIZE) {
+        log_info(b->s->log,
+                 "recycle_small",
+                 "dir=%s size_max=%" PRIu64
+                 " unit=core effect=\"files of larger segments are freed "
+                 "and not used again: their topics write zeros first\" action=\"a larger disk, "
+                 "fewer cores, or a smaller segment.bytes\"",
+                 d->path,
+                 size_max);
+    }
+    return size_max;
 }
 
 static void tell_cluster(struct broker *b)

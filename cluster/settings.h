@@ -27,8 +27,8 @@ struct cluster_data_dir {
     /* What is kept free on its file system for deletes and the broker's own needs
      * (storage/space.h); 0 = nothing. */
     uint64_t space_reserve_size;
-    /* Files that left their logs and are kept there to be used again (storage/recycle.h), over all
-     * shards; 0 = none. */
+    /* Files that left their logs and are kept there to be used again (storage/recycle.h), per
+     * shard; 0 = none. */
     uint64_t recycle_size_max;
 };
 

@@ -266,7 +266,7 @@ static struct log_shared_options options_of(const struct shard_dir *dir)
     o.pinned_size_max /= count;
     o.compact_keys_size_max /= count;
     o.files_max = (o.files_max + count - 1) / count;
-    o.recycle_size_max = dir->settings->recycle_size_max / dir->s->shards_count;
+    o.recycle_size_max = dir->settings->recycle_size_max;
     return o;
 }
 

@@ -14,6 +14,7 @@
 
 enum {
     LOOK_US = 1000 * 1000, /* Other shards, and other processes, fill the same disk. */
+    DISK_SHARE = 10,
     NAME_SIZE = 64,
 };
 
@@ -25,6 +26,13 @@ struct recycled {
 
 static void remove_next(struct recycle *rc);
 static void look_later(struct recycle *rc);
+
+/* A small disk is not to be full of what nobody needs. */
+uint64_t recycle_size_max(uint64_t asked_size, uint64_t fs_size, uint32_t shards_count)
+{
+    const uint64_t share_size = fs_size / DISK_SHARE / shards_count;
+    return asked_size < share_size ? asked_size : share_size;
+}
 
 /* ---- names ---- */
 

@@ -46,6 +46,8 @@ enum {
     /* Of a file that is not to be kept, in place of its size. */
     RECYCLE_SIZE_UNKNOWN = 0,
     RECYCLE_SIZE_SMALL = 1,
+    /* Of a segment where nobody said otherwise (segment.bytes): with less nothing is kept then. */
+    RECYCLE_SEGMENT_SIZE = 1 << 30,
 };
 
 struct recycle_options {
@@ -98,6 +100,10 @@ struct recycle_file {
     uint64_t number;
     uint64_t written_size;
 };
+
+/* size_max of one of shards_count shards on a file system of that size: what was asked for, and
+ * together no more than a tenth of it. */
+uint64_t recycle_size_max(uint64_t asked_size, uint64_t fs_size, uint32_t shards_count);
 
 /* Nothing is kept, and no directory is touched, until recycle_start. */
 void recycle_init(struct recycle *rc, struct shard *s);

@@ -304,6 +304,34 @@ Test(recycle, no_more_is_kept_than_allowed)
     }
 }
 
+/* A share is never too small for a segment because there are many cores: the disk is. */
+Test(recycle, what_a_shard_may_keep)
+{
+    const uint64_t gib = 1ull << 30;
+    const struct {
+        uint64_t asked_size;
+        uint64_t fs_size;
+        uint32_t shards_count;
+        uint64_t wanted_size;
+    } rows[] = {
+        {4 * gib, 1000 * gib, 1, 4 * gib},
+        {4 * gib, 1000 * gib, 9, 4 * gib},
+        {4 * gib, 1000 * gib, 50, 2 * gib},
+        {4 * gib, 40 * gib, 4, gib},
+        {4 * gib, 40 * gib, 8, gib / 2},
+        {gib, 10000 * gib, 64, gib},
+        {UINT64_MAX, 100 * gib, 1, 10 * gib},
+        {0, 1000 * gib, 4, 0},
+        {4 * gib, 0, 4, 0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const uint64_t size =
+            recycle_size_max(rows[i].asked_size, rows[i].fs_size, rows[i].shards_count);
+        cr_assert(eq(u64, size, rows[i].wanted_size), "row %zu", i);
+        cr_assert(le(u64, size * rows[i].shards_count, rows[i].fs_size / 10), "row %zu", i);
+    }
+}
+
 /* A log that does not fill its segments, or fills them over days, would only keep the space. */
 Test(recycle, a_slow_log_gets_no_file)
 {
