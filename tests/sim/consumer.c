@@ -413,13 +413,9 @@ bool consumer_is_drained(const struct consumer *c)
         for (int32_t j = 0; t->state == TOPIC_LIVE && j < t->partitions_count; j++) {
             const struct consumer_position *position = &c->positions[i][j];
             const struct history *h = &t->histories[j];
-            int64_t acked_end = 0;
-            if (h->acked_count > 0) {
-                const struct acked_batch *a = &h->acked[h->acked_count - 1];
-                acked_end = a->base_offset + h->batches[a->batch].records_count;
-            }
             bool is_read = position->life == t->life && !position->is_lost &&
-                           position->offset >= h->high_watermark && position->offset >= acked_end;
+                           position->offset >= h->high_watermark &&
+                           position->offset >= h->acked_end;
             if (!is_read) {
                 return false;
             }

@@ -140,6 +140,13 @@ void history_sent(struct history *h, uint32_t batch)
     h->batches[batch].sent_count++;
 }
 
+/* Acknowledgements of several producers come in any order of their offsets. */
+static void note_acked_end(struct history *h, const struct acked_batch *a)
+{
+    const int64_t end = a->base_offset + h->batches[a->batch].records_count;
+    h->acked_end = end > h->acked_end ? end : h->acked_end;
+}
+
 void history_acked(struct history *h, uint32_t batch, int64_t base_offset)
 {
     struct sim *sim = h->sim;
@@ -179,6 +186,7 @@ void history_acked(struct history *h, uint32_t batch, int64_t base_offset)
         h->acked = grow(h->acked, &h->acked_capacity, sizeof(*h->acked));
     }
     h->acked[h->acked_count++] = (struct acked_batch){.base_offset = base_offset, .batch = batch};
+    note_acked_end(h, &h->acked[h->acked_count - 1]);
     sim->acked += (uint64_t)b->records_count;
 }
 
@@ -399,9 +407,11 @@ void history_crashed(struct history *h)
         return;
     }
     size_t kept = 0;
+    h->acked_end = 0;
     for (size_t i = 0; i < h->acked_count; i++) {
         if (h->acked[i].base_offset < h->seen_end) {
             h->acked[kept++] = h->acked[i];
+            note_acked_end(h, &h->acked[i]);
         }
     }
     h->acked_count = kept;

@@ -81,6 +81,7 @@ struct history {
     struct acked_batch *acked;
     size_t acked_count;
     size_t acked_capacity;
+    int64_t acked_end;       /* Behind the last record of all of them. */
     struct seen_batch *seen; /* Contiguous, but for what nobody read before it was deleted. */
     size_t seen_count;
     size_t seen_capacity;
