@@ -14,6 +14,8 @@
  *     N above D: a torn write, never acknowledged. Cut there, durably, also when good entries
  *     follow.
  *     N at or below D: damage. Never cut: noted, and the walk goes on behind it.
+ *     Where the log ends in front of a cut (a write that went astray brought the entries there),
+ *     the cut is done again at that place: appends go where later walks look for them.
  *  4. D counts from the store and from every good header of a generation that is in force, each
  *     lowered by the cuts made since it was learnt.
  *  5. Entries above D may exist only in the device's cache, if only the process died: they are

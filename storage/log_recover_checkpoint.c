@@ -107,11 +107,14 @@ void recovery_load_checkpoint(struct log_recovery *r)
 
 /* ---- judging ---- */
 
-/* A cut that was made since reached below it. */
+/* A cut that was made since reached below it: below its index, or, where a write went astray, below
+ * the place where what it covers had ended. */
 static bool is_cut(const struct log_recovery *r, const struct checkpoint_header *h)
 {
     for (uint32_t i = 0; i < r->cuts_count; i++) {
-        if (r->cuts[i].generation > h->generation && r->cuts[i].index <= h->index) {
+        const struct cut_record *c = &r->cuts[i];
+        const bool is_below = c->index <= h->index || (c->segment == h->segment && c->pos < h->pos);
+        if (c->generation > h->generation && is_below) {
             return true;
         }
     }

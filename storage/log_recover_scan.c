@@ -304,10 +304,31 @@ static void on_cut_executed(struct log_cut_exec *x, enum err e)
     recovery_settle(r);
 }
 
+/* Nothing behind the place where the walk stopped counts. */
+static void cut_here(struct log_recovery *r)
+{
+    struct log *l = r->log;
+    r->cut.record = (struct cut_record){
+        .generation = l->generation + 1,
+        .segment = r->seg->base.index,
+        .file_version = r->seg->file_version,
+        .pos = r->walk.scan.pos,
+        .index = r->walk.scan.index,
+        .previous_id = l->last_id,
+    };
+    /* The intent lowers D and the commit index to these. */
+    l->flushed_index = r->durable_index;
+    l->commit_index = r->commit_index;
+    r->cut.on_done = on_cut_executed;
+    r->state = RECOVERY_WAIT_CUT;
+    log_walk_done(&r->walk);
+    log_cut_execute(&r->cut, l, r->seg, false);
+}
+
 /* A torn write: never acknowledged, cut. */
 static void cut_tail(struct log_recovery *r)
 {
-    struct log *l = r->log;
+    const struct log *l = r->log;
     const struct probe *p = &r->probe;
     const uint64_t index = r->walk.scan.index;
     reached(log_shard(l), "log_torn_tail_cut");
@@ -326,21 +347,37 @@ static void cut_tail(struct log_recovery *r)
              r->durable_index,
              entry_fault_name(r->fault),
              l->generation + 1);
-    r->cut.record = (struct cut_record){
-        .generation = l->generation + 1,
-        .segment = r->seg->base.index,
-        .file_version = r->seg->file_version,
-        .pos = r->walk.scan.pos,
-        .index = index,
-        .previous_id = l->last_id,
-    };
-    /* The intent lowers D and the commit index to these. */
-    l->flushed_index = r->durable_index;
-    l->commit_index = r->commit_index;
-    r->cut.on_done = on_cut_executed;
-    r->state = RECOVERY_WAIT_CUT;
-    log_walk_done(&r->walk);
-    log_cut_execute(&r->cut, l, r->seg, false);
+    cut_here(r);
+}
+
+/* The entries in front of a cut are whole and known to be durable, but a write that went astray
+ * brought them to a lower place than the one they were cut at. */
+static bool ends_in_front_of_cut(const struct log_recovery *r)
+{
+    const struct segment_scan *stopped = &r->walk.scan;
+    for (uint32_t i = 0; i < r->seg->jumps_count; i++) {
+        if (r->seg->jumps[i].pos > stopped->pos) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What is appended next would go behind that cut, where no later walk looks: between the two is
+ * nothing, and that ends the log. So the cut is done again, where the log ends now. */
+static void repeat_cut(struct log_recovery *r)
+{
+    const struct log *l = r->log;
+    reached(log_shard(l), "log_cut_repeated");
+    log_warn(log_shard(l)->log,
+             "log_cut_repeated",
+             "log=%s segment=%" PRIu64 " pos=%" PRIu64 " first_index=%" PRIu64 " generation=%u",
+             l->name,
+             r->seg->base.index,
+             r->walk.scan.pos,
+             r->walk.scan.index,
+             l->generation + 1);
+    cut_here(r);
 }
 
 static enum err note_damage(struct log *l, const struct log_damage *d)
@@ -451,6 +488,8 @@ static void probe_done(struct log_recovery *r)
         keep_damage(r);
     } else if (r->probe.has_own) {
         cut_tail(r);
+    } else if (ends_in_front_of_cut(r)) {
+        repeat_cut(r);
     } else {
         recovery_settle(r);
     }

@@ -279,6 +279,79 @@ Test(recovery, a_lost_entry_in_front_of_memory_is_damage)
     rig_close(rig);
 }
 
+/* Blocks from on go one down, as one write that goes astray brings them; the last one is as it was
+ * before that write. */
+static void shift_down(struct log_rig *rig, uint64_t first_block, uint64_t last_block)
+{
+    uint8_t block[ENTRY_BLOCK_SIZE];
+    char path[256];
+    log_rig_path(1, ".log", path);
+    for (uint64_t b = first_block; b <= last_block; b++) {
+        const uint64_t pos = b * ENTRY_BLOCK_SIZE;
+        cr_assert(eq(int, disk_sim_peek(rig->disk, path, pos, block, sizeof(block)), ERR_OK));
+        const uint64_t to = pos - ENTRY_BLOCK_SIZE;
+        cr_assert(eq(int, disk_sim_damage(rig->disk, path, to, block, sizeof(block)), ERR_OK));
+    }
+    memset(block, 0, sizeof(block));
+    const uint64_t last_pos = last_block * ENTRY_BLOCK_SIZE;
+    cr_assert(eq(int, disk_sim_damage(rig->disk, path, last_pos, block, sizeof(block)), ERR_OK));
+}
+
+/* The last entries in front of a cut stand lower than where they were cut: the log ends there, in
+ * front of the cut. What is appended then has to be found by the next start, whether D was
+ * persisted meanwhile or not. */
+Test(recovery, a_log_that_ends_in_front_of_a_cut_keeps_what_is_appended)
+{
+    static const struct {
+        uint64_t count;
+        bool is_quiet;
+    } rows[] = {{1, false}, {2, false}, {2, true}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct log_rig *rig = rig_open(260 + i);
+        rig->shared_options.cache_size_max = 0;
+        for (int n = 0; n < ENTRIES_COUNT; n++) {
+            cr_assert(eq(int, log_rig_append(rig, 2, 100, 1000), ERR_OK));
+            log_rig_flush(rig);
+        }
+        cr_assert(eq(int, log_rig_cut(rig, 9), ERR_OK));
+        log_rig_settle(rig);
+        log_rig_stop(rig);
+        shift_down(rig, 7, 8);
+
+        log_rig_start(rig);
+        cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+        cr_assert(eq(u64, log_last_index(rig->log), 8), "%s", rig->ss.log_text);
+        rig->term++;
+        for (uint64_t n = 0; n < rows[i].count; n++) {
+            cr_assert(eq(int, log_rig_append(rig, 2, 100, 1000), ERR_OK));
+            log_rig_flush(rig);
+        }
+        if (rows[i].is_quiet) {
+            log_rig_settle(rig);
+        }
+        log_rig_crash(rig, &(struct disk_sim_crash){.is_power_loss = true});
+
+        log_rig_start(rig);
+        cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+        struct log_damage d[2];
+        cr_assert(eq(u64, log_last_index(rig->log), 8 + rows[i].count), "%s", rig->ss.log_text);
+        cr_assert(eq(sz, log_damage(rig->log, d, 2), 1), "%s", rig->ss.log_text);
+        cr_assert(eq(u64, d[0].first_index, 6));
+        cr_assert(eq(u64, d[0].last_index, 6));
+        cr_assert(eq(u64, rig->replayed_count, rig->model_count - 1));
+        for (size_t m = 6; m < rig->model_count; m++) {
+            uint8_t dst[4096];
+            size_t size;
+            const struct rig_entry *e = &rig->model[m];
+            enum err got =
+                log_rig_read(rig, e->base_offset, e->next_offset, dst, sizeof(dst), &size);
+            cr_assert(eq(int, got, ERR_OK), "index=%d", (int)e->index);
+            cr_assert(memcmp(dst, e->payload, e->payload_size) == 0, "index=%d", (int)e->index);
+        }
+        rig_close(rig);
+    }
+}
+
 Test(recovery, damage_of_the_last_entry_refuses_appends)
 {
     struct log_rig *rig = rig_with_blocks(300);
