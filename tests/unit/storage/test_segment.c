@@ -12,7 +12,7 @@
 
 enum {
     FILE_SIZE = 256 << 10,
-    ENTRIES_MAX = 400,
+    ENTRIES_MAX = 512,
 };
 
 static const uint64_t SALT = 0xfeed;
@@ -60,6 +60,7 @@ static void image_add(struct segment_image *m, size_t payload_size)
     h.entry_id = entry_id_of(&h, out + sizeof(h));
     entry_seal(&h, out);
     m->pos = pos + entry_size((uint32_t)payload_size);
+    cr_assert(lt(u64, m->index, ENTRIES_MAX));
     m->ends[m->index] = m->pos;
     m->index++;
     m->previous_id = h.entry_id;
