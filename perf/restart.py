@@ -98,7 +98,8 @@ def fill(node, small_count, rolled_count):
     command = [str(pathlib.Path(node.process.args[0])), "topic", "create", "-b", node.kafka]
     subprocess.run([*command, "small", "-p", str(small_count)], check=True, stdout=subprocess.DEVNULL)
     if rolled_count > 0:
-        subprocess.run([*command, "rolled", "-p", str(rolled_count), "-c", f"segment.bytes={SEGMENT_SIZE}"],
+        subprocess.run([*command, "rolled", "-p", str(rolled_count), "-c", f"segment.bytes={SEGMENT_SIZE}",
+                        "-c", "retention.ms=-1"],
                        check=True, stdout=subprocess.DEVNULL)
     record = batch([b"x" * 100])
     with Connection(node.kafka, seconds=60) as connection:
