@@ -21,7 +21,7 @@
 struct request;
 
 enum {
-    FANOUT_NO_TIMEOUT = -1,
+    FANOUT_NO_TIMEOUT = INT32_MIN,
     /* Clients that send 0 expect what Kafka does for one replica: success. Nothing is durable in
      * no time, so that the least wait is long enough for any healthy disk. */
     FANOUT_TIMEOUT_MS_MIN = 1000,

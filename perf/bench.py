@@ -329,14 +329,16 @@ def machine():
 def as_markdown(report):
     lines = [f"# One node, {report['date']}", "",
              "Machine: " + ", ".join(f"{key} {value}" for key, value in report["machine"].items()) + ".",
-             "Median (smallest .. largest) of the repetitions; floors measured in the same run, interleaved.", ""]
+             "The commit and the repetitions are those of the latest run; figures of earlier runs that day stay, each with its own",
+             "runs. Median (smallest .. largest); floors measured in the same run, interleaved.", ""]
     for name, figures in report["figures"].items():
-        lines += [f"## {name}", "", BENCHES[name].__doc__, "", "| quantity | median | min | max |", "|---|---|---|---|"]
+        lines += [f"## {name}", "", BENCHES[name].__doc__, "", "| quantity | median | min | max | runs |",
+                  "|---|---|---|---|---|"]
         for key, value in figures.items():
             if isinstance(value, dict):
-                lines.append(f"| {key} | {value['median']:.3f} | {value['min']:.3f} | {value['max']:.3f} |")
+                lines.append(f"| {key} | {value['median']:.3f} | {value['min']:.3f} | {value['max']:.3f} | {value.get('runs', '')} |")
             elif key != "command":
-                lines.append(f"| {key} | {value:.3f} | | |")
+                lines.append(f"| {key} | {value:.3f} | | | |")
         lines += ["", f"Command: `{figures['command']}`", ""]
     return "\n".join(lines)
 

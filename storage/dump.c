@@ -202,33 +202,42 @@ static enum err walk(struct dump *d)
     return e;
 }
 
-enum err log_dump(struct io *io,
-                  const char *path,
-                  void *context,
-                  enum err (*on_item)(void *context, const struct dump_item *item))
+enum err dump_open(struct io *io, const char *path, int *ret_fd, uint64_t *ret_size)
 {
-    struct dump d = {.io = io, .context = context, .on_item = on_item};
-    enum err e = io_file_size(io, path, &d.file_size);
+    uint64_t size = 0;
+    enum err e = io_file_size(io, path, &size);
     if (e != ERR_OK) {
         return e;
     }
-    d.file_size = block_align_down(d.file_size);
     struct io_op op = {
         .kind = IO_OPEN,
         .path = path,
         .open_flags = IO_OPEN_READ | IO_OPEN_DIRECT,
     };
     e = io_call(io, &op);
+    if (e == ERR_OK) {
+        *ret_fd = op.result_fd;
+        *ret_size = block_align_down(size);
+    }
+    return e;
+}
+
+enum err log_dump(struct io *io,
+                  const char *path,
+                  void *context,
+                  enum err (*on_item)(void *context, const struct dump_item *item))
+{
+    struct dump d = {.io = io, .context = context, .on_item = on_item};
+    enum err e = dump_open(io, path, &d.fd, &d.file_size);
     if (e != ERR_OK) {
         return e;
     }
-    d.fd = op.result_fd;
     e = read_header(&d);
     if (e == ERR_OK) {
         e = walk(&d);
     }
     free(d.data);
-    op = (struct io_op){.kind = IO_CLOSE, .fd = d.fd};
+    struct io_op op = {.kind = IO_CLOSE, .fd = d.fd};
     enum err close_result = io_call(io, &op);
     return e == ERR_OK ? close_result : e;
 }

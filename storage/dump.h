@@ -39,6 +39,9 @@ struct dump_item {
     uint64_t index;
 };
 
+/* Opens a file to be looked at, and tells its size in whole blocks. ERR_NOT_FOUND, ERR_IO. */
+enum err dump_open(struct io *io, const char *path, int *ret_fd, uint64_t *ret_size);
+
 /* on_item is called for each item in order; an error of its ends the walk with it.
  *   ERR_NOT_FOUND, ERR_IO
  *   ERR_CORRUPT        the header block is not that of a segment

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 
 #include "core/io.h"
-#include "storage/segment_format.h"
+#include "storage/dump.h"
 #include "storage/store_file.h"
 
 enum {
@@ -19,28 +19,20 @@ static enum err read_open_file(struct io *io, int fd, uint8_t *data, uint64_t si
 /* All whole blocks of a file, in memory to be given to free(). */
 static enum err read_file(struct io *io, const char *path, uint8_t **ret_data, uint64_t *ret_size)
 {
+    int fd = -1;
     uint64_t size = 0;
-    enum err e = io_file_size(io, path, &size);
+    enum err e = dump_open(io, path, &fd, &size);
     if (e != ERR_OK) {
         return e;
     }
-    size = block_align_down(size);
+    uint8_t *data = NULL;
     if (size == 0 || size > FILE_SIZE_MAX) {
-        return ERR_CORRUPT;
+        e = ERR_CORRUPT;
+    } else {
+        data = aligned_alloc(IO_ALIGN, size);
+        e = data == NULL ? ERR_BUSY : read_open_file(io, fd, data, size);
     }
-    struct io_op op = {
-        .kind = IO_OPEN,
-        .path = path,
-        .open_flags = IO_OPEN_READ | IO_OPEN_DIRECT,
-    };
-    e = io_call(io, &op);
-    if (e != ERR_OK) {
-        return e;
-    }
-    const int fd = op.result_fd;
-    uint8_t *data = aligned_alloc(IO_ALIGN, size);
-    e = data == NULL ? ERR_BUSY : read_open_file(io, fd, data, size);
-    op = (struct io_op){.kind = IO_CLOSE, .fd = fd};
+    struct io_op op = {.kind = IO_CLOSE, .fd = fd};
     const enum err close_result = io_call(io, &op);
     e = e == ERR_OK ? close_result : e;
     if (e != ERR_OK) {

@@ -126,5 +126,5 @@ void handle_delete_records(struct request *r)
         request_abort(r, "too many partitions");
         return;
     }
-    fanout_run(&state->fanout, in->timeout_ms < 0 ? 0 : in->timeout_ms);
+    fanout_run(&state->fanout, in->timeout_ms);
 }

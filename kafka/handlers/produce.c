@@ -249,6 +249,5 @@ void handle_produce(struct request *r)
         request_abort(r, "too many partitions");
         return;
     }
-    const int32_t timeout_ms = in->timeout_ms < 0 ? 0 : in->timeout_ms;
-    fanout_run(&state->fanout, state->acks == ACKS_NONE ? FANOUT_NO_TIMEOUT : timeout_ms);
+    fanout_run(&state->fanout, state->acks == ACKS_NONE ? FANOUT_NO_TIMEOUT : in->timeout_ms);
 }
