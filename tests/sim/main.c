@@ -1,7 +1,7 @@
 /* The simulator's command line: runs seeds, each in a process of its own, and prints a line each.
  *
  *   sim --seed N | --runs N [--first SEED] [--mode any|broker|storage] [--jobs N] [--verbose]
- *       [--check-determinism] [--marks FILE] [--keep-going] [--quiet]
+ *       [--check-determinism] [--marks FILE [--further N]] [--keep-going] [--quiet]
  *
  * Exits 1 at the first bad seed, with the command that repeats it; 2 for wrong usage.
  */
@@ -27,6 +27,7 @@ enum {
     OUTPUT_SIZE_MAX = 64 << 10,
     SEED_SECONDS_MAX = 30, /* Of a core: a run that takes longer hangs in a loop of the product. */
     KNOWN_MARKS_MAX = 512,
+    FURTHER_STEP = 1000,
 };
 
 struct arguments {
@@ -39,6 +40,7 @@ struct arguments {
     bool is_checking_determinism;
     bool keeps_going;
     const char *marks_file;
+    uint64_t further; /* Seeds beyond runs, as long as a mark of the file is missing. */
 };
 
 struct child {
@@ -64,7 +66,8 @@ static int usage(void)
     (void)fprintf(
         stderr,
         "usage: sim --seed N | --runs N [--first SEED] [--mode any|broker|storage] [--jobs N]"
-        " [--verbose] [--quiet] [--check-determinism] [--keep-going] [--marks FILE]\n");
+        " [--verbose] [--quiet] [--check-determinism] [--keep-going]"
+        " [--marks FILE [--further N]]\n");
     return 2;
 }
 
@@ -115,6 +118,10 @@ static bool parse_option(struct arguments *a, const char *name, const char *valu
     }
     if (strcmp(name, "--first") == 0) {
         a->first = number;
+        return true;
+    }
+    if (strcmp(name, "--further") == 0) {
+        a->further = number;
         return true;
     }
     if (strcmp(name, "--jobs") == 0) {
@@ -322,13 +329,16 @@ static int compare_u64(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The number of marks in the file that no run has hit. */
-static size_t report_marks(const struct campaign *c, const char *file)
+/* The number of marks in the file that no run has hit, named on out unless it is NULL. */
+static size_t missing_marks(const struct campaign *c, FILE *out)
 {
-    FILE *f = fopen(file, "r");
+    if (c->arguments.marks_file == NULL) {
+        return 0;
+    }
+    FILE *f = fopen(c->arguments.marks_file, "r");
     if (f == NULL) {
-        perror(file);
-        return 1;
+        perror(c->arguments.marks_file);
+        exit(2);
     }
     size_t missing = 0;
     char name[128];
@@ -337,9 +347,9 @@ static size_t report_marks(const struct campaign *c, const char *file)
         for (size_t i = 0; i < c->marks_count && !is_hit; i++) {
             is_hit = strcmp(c->marks[i], name) == 0;
         }
-        if (!is_hit) {
-            (void)fprintf(stderr, "mark never reached: %s\n", name);
-            missing++;
+        missing += !is_hit;
+        if (!is_hit && out != NULL) {
+            (void)fprintf(out, "mark never reached: %s\n", name);
         }
     }
     (void)fclose(f);
@@ -364,6 +374,18 @@ static void run_all(struct campaign *c)
     }
 }
 
+/* A rare mark moves to other seeds with every change of the product. */
+static void run_further(struct campaign *c)
+{
+    struct arguments *a = &c->arguments;
+    while (c->failed == 0 && a->further > 0 && missing_marks(c, NULL) > 0) {
+        a->first += a->runs;
+        a->runs = a->further < FURTHER_STEP ? a->further : FURTHER_STEP;
+        a->further -= a->runs;
+        run_all(c);
+    }
+}
+
 int main(int argc, char **argv)
 {
     struct campaign c = {
@@ -373,14 +395,12 @@ int main(int argc, char **argv)
     if (!parse_arguments(argc, argv, &c.arguments)) {
         return usage();
     }
-    c.acked = calloc(c.arguments.runs, sizeof(*c.acked));
+    c.acked = calloc(c.arguments.runs + c.arguments.further, sizeof(*c.acked));
     assert(c.acked != NULL);
     time_t start = time(NULL);
     run_all(&c);
-    size_t missing = 0;
-    if (c.failed == 0 && c.arguments.marks_file != NULL) {
-        missing = report_marks(&c, c.arguments.marks_file);
-    }
+    run_further(&c);
+    size_t missing = c.failed == 0 ? missing_marks(&c, stderr) : 0;
     if (c.arguments.runs > 1 && c.done > 0) {
         qsort(c.acked, c.done, sizeof(*c.acked), compare_u64);
         (void)fprintf(stderr,
