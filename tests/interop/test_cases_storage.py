@@ -8,7 +8,7 @@ import urllib.request
 from support.check import equal, expect, run_all
 from support.disk import Disk, skip_reason
 from support.node import Node, fresh_dir, refused_start
-from support.wire import Connection, batch, batches, zero_crc_value
+from support.wire import Connection, batch, batches, zero_crc_batch
 
 NONE = 0
 MIB = 1 << 20
@@ -33,7 +33,7 @@ def consume(node, topic):
 def test_c163_a_checksum_that_is_zero_ends_nothing():
     """And zeros behind the tail are empty space, however many."""
     data = fresh_dir("c163") / "data"
-    zero = batch([zero_crc_value(40)])
+    zero = zero_crc_batch(40)
     equal(zero[17:21], bytes(4), "the checksum of the batch")
     with Node(data) as node, Connection(node.kafka) as c:
         equal(c.create_topic("t"), NONE, "create")

@@ -2,6 +2,7 @@
 import gzip
 import socket
 import struct
+import time
 
 _TABLE = []
 for _byte in range(256):
@@ -67,7 +68,7 @@ def record(key, value, timestamp_delta=0, offset_delta=0):
 def batch(values, producer_id=-1, epoch=-1, sequence=-1, timestamps=None, keys=None, **fault):
     """One record batch. fault overrides header fields: base_offset, magic, attributes, last_delta,
     count, crc, records (bytes)."""
-    timestamps = timestamps or [1700000000000] * len(values)
+    timestamps = timestamps or [int(1000 * time.time())] * len(values)  # Old ones would meet retention at a roll.
     records = fault.get("records", b"".join(
         record(keys[i] if keys else None, value, timestamps[i] - timestamps[0], i) for i, value in enumerate(values)))
     attributes = fault.get("attributes", 0)
@@ -285,12 +286,13 @@ class Connection:
         return r.i16(), r.i64(), r.i16()
 
 
-def zero_crc_value(size):
-    """A value of which batch([value]) has the checksum 0: its last four bytes are chosen for that.
+def zero_crc_batch(size):
+    """A batch of one value of that size, with the checksum 0: the value's last four bytes are chosen for that.
 
     The checksum register can be driven to any state by four bytes, from behind: each table entry's top
     byte is unique. Behind the value stands only the number of headers, one byte 0."""
-    body = batch([bytes(size)])[21:]
+    timestamps = [int(1000 * time.time())]
+    body = batch([bytes(size)], timestamps=timestamps)[21:]
     free_at = len(body) - 5
     register = 0xFFFFFFFF
     for byte in body[:free_at]:
@@ -309,7 +311,7 @@ def zero_crc_value(size):
     for i in reversed(indexes):
         chosen.append((register ^ i) & 0xFF)
         register = _TABLE[i] ^ (register >> 8)
-    return bytes(size - 4) + bytes(chosen)
+    return batch([bytes(size - 4) + bytes(chosen)], timestamps=timestamps)
 
 
 def batches(data):
