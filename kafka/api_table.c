@@ -3,33 +3,59 @@
 #include <stddef.h>
 
 #include "kafka/handlers/handlers.h"
+#include "kafka/proto/alter_partition_reassignments.h"
 #include "kafka/proto/api_keys.h"
 #include "kafka/proto/api_versions.h"
+#include "kafka/proto/create_acls.h"
 #include "kafka/proto/create_topics.h"
+#include "kafka/proto/delete_acls.h"
 #include "kafka/proto/delete_records.h"
 #include "kafka/proto/delete_topics.h"
+#include "kafka/proto/describe_acls.h"
+#include "kafka/proto/describe_client_quotas.h"
+#include "kafka/proto/describe_cluster.h"
+#include "kafka/proto/describe_topic_partitions.h"
+#include "kafka/proto/describe_transactions.h"
+#include "kafka/proto/describe_user_scram_credentials.h"
+#include "kafka/proto/elect_leaders.h"
 #include "kafka/proto/fetch.h"
 #include "kafka/proto/find_coordinator.h"
 #include "kafka/proto/init_producer_id.h"
 #include "kafka/proto/list_offsets.h"
+#include "kafka/proto/list_partition_reassignments.h"
+#include "kafka/proto/list_transactions.h"
 #include "kafka/proto/metadata.h"
 #include "kafka/proto/produce.h"
+#include "kafka/proto/update_features.h"
 
 /* Produce lists 0-2 and refuses them: librdkafka up to 2.11.0 compresses only for brokers that list
  * version 0 (KAFKA-18659). */
 /* clang-format off */
 const struct api API_TABLE[API_COUNT] = {
-    /* key                  listed  served  max  class         quota */
-    {API_PRODUCE,           0,      3,      13,  CONN_OVERLAP, API_QUOTA_PRODUCE,    &PRODUCE_API,          handle_produce},
-    {API_FETCH,             4,      4,      18,  CONN_BARRIER, API_QUOTA_FETCH,      &FETCH_API,            handle_fetch},
-    {API_LIST_OFFSETS,      1,      1,      11,  CONN_BARRIER, API_QUOTA_REQUEST,    &LIST_OFFSETS_API,     handle_list_offsets},
-    {API_METADATA,          0,      0,      13,  CONN_BARRIER, API_QUOTA_REQUEST,    &METADATA_API,         handle_metadata},
-    {API_FIND_COORDINATOR,  0,      0,      6,   CONN_BARRIER, API_QUOTA_REQUEST,    &FIND_COORDINATOR_API, handle_find_coordinator},
-    {API_API_VERSIONS,      0,      0,      4,   CONN_BARRIER, API_QUOTA_NONE,       &API_VERSIONS_API,     handle_api_versions},
-    {API_CREATE_TOPICS,     2,      2,      7,   CONN_BARRIER, API_QUOTA_CONTROLLER, &CREATE_TOPICS_API,    handle_create_topics},
-    {API_DELETE_TOPICS,     1,      1,      6,   CONN_BARRIER, API_QUOTA_CONTROLLER, &DELETE_TOPICS_API,    handle_delete_topics},
-    {API_DELETE_RECORDS,    0,      0,      2,   CONN_BARRIER, API_QUOTA_REQUEST,    &DELETE_RECORDS_API,   handle_delete_records},
-    {API_INIT_PRODUCER_ID,  0,      0,      5,   CONN_BARRIER, API_QUOTA_REQUEST,    &INIT_PRODUCER_ID_API, handle_init_producer_id},
+    /* key                                listed served max class         quota */
+    {API_PRODUCE,                         0,     3,     13, CONN_OVERLAP, API_QUOTA_PRODUCE,    &PRODUCE_API,                         handle_produce},
+    {API_FETCH,                           4,     4,     18, CONN_BARRIER, API_QUOTA_FETCH,      &FETCH_API,                           handle_fetch},
+    {API_LIST_OFFSETS,                    1,     1,     11, CONN_BARRIER, API_QUOTA_REQUEST,    &LIST_OFFSETS_API,                    handle_list_offsets},
+    {API_METADATA,                        0,     0,     13, CONN_BARRIER, API_QUOTA_REQUEST,    &METADATA_API,                        handle_metadata},
+    {API_FIND_COORDINATOR,                0,     0,     6,  CONN_BARRIER, API_QUOTA_REQUEST,    &FIND_COORDINATOR_API,                handle_find_coordinator},
+    {API_API_VERSIONS,                    0,     0,     4,  CONN_BARRIER, API_QUOTA_NONE,       &API_VERSIONS_API,                    handle_api_versions},
+    {API_CREATE_TOPICS,                   2,     2,     7,  CONN_BARRIER, API_QUOTA_CONTROLLER, &CREATE_TOPICS_API,                   handle_create_topics},
+    {API_DELETE_TOPICS,                   1,     1,     6,  CONN_BARRIER, API_QUOTA_CONTROLLER, &DELETE_TOPICS_API,                   handle_delete_topics},
+    {API_DELETE_RECORDS,                  0,     0,     2,  CONN_BARRIER, API_QUOTA_REQUEST,    &DELETE_RECORDS_API,                  handle_delete_records},
+    {API_INIT_PRODUCER_ID,                0,     0,     5,  CONN_BARRIER, API_QUOTA_REQUEST,    &INIT_PRODUCER_ID_API,                handle_init_producer_id},
+    {API_DESCRIBE_ACLS,                   1,     1,     3,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_ACLS_API,                   handle_describe_acls},
+    {API_CREATE_ACLS,                     1,     1,     3,  CONN_BARRIER, API_QUOTA_CONTROLLER, &CREATE_ACLS_API,                     handle_create_acls},
+    {API_DELETE_ACLS,                     1,     1,     3,  CONN_BARRIER, API_QUOTA_CONTROLLER, &DELETE_ACLS_API,                     handle_delete_acls},
+    {API_ELECT_LEADERS,                   0,     0,     2,  CONN_BARRIER, API_QUOTA_CONTROLLER, &ELECT_LEADERS_API,                   handle_elect_leaders},
+    {API_ALTER_PARTITION_REASSIGNMENTS,   0,     0,     1,  CONN_BARRIER, API_QUOTA_CONTROLLER, &ALTER_PARTITION_REASSIGNMENTS_API,   handle_alter_partition_reassignments},
+    {API_LIST_PARTITION_REASSIGNMENTS,    0,     0,     0,  CONN_BARRIER, API_QUOTA_REQUEST,    &LIST_PARTITION_REASSIGNMENTS_API,    handle_list_partition_reassignments},
+    {API_DESCRIBE_CLIENT_QUOTAS,          0,     0,     1,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_CLIENT_QUOTAS_API,          handle_describe_client_quotas},
+    {API_DESCRIBE_USER_SCRAM_CREDENTIALS, 0,     0,     0,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_USER_SCRAM_CREDENTIALS_API, handle_describe_user_scram_credentials},
+    {API_UPDATE_FEATURES,                 0,     0,     2,  CONN_BARRIER, API_QUOTA_CONTROLLER, &UPDATE_FEATURES_API,                 handle_update_features},
+    {API_DESCRIBE_CLUSTER,                0,     0,     2,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_CLUSTER_API,                handle_describe_cluster},
+    {API_DESCRIBE_TRANSACTIONS,           0,     0,     0,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_TRANSACTIONS_API,           handle_describe_transactions},
+    {API_LIST_TRANSACTIONS,               0,     0,     2,  CONN_BARRIER, API_QUOTA_REQUEST,    &LIST_TRANSACTIONS_API,               handle_list_transactions},
+    {API_DESCRIBE_TOPIC_PARTITIONS,       0,     0,     0,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_TOPIC_PARTITIONS_API,       handle_describe_topic_partitions},
 };
 /* clang-format on */
 

@@ -1,5 +1,9 @@
 #include "kafka/request.h"
 
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "core/assert.h"
 #include "core/shard.h"
 #include "core/wbuf.h"
@@ -8,6 +12,7 @@
 
 enum {
     ANSWER_SIZE_MAX = 256 << 20,
+    TEXT_SIZE_MAX = 512, /* Above the longest topic name. */
     COMPLAINT_INTERVAL_US = 10 * 1000 * 1000,
 };
 
@@ -45,6 +50,16 @@ const struct net_address *request_endpoint(const struct request *r)
 void *request_alloc(struct request *r, size_t count, size_t size)
 {
     return arena_alloc_array(&r->arena, count, size);
+}
+
+struct slice request_text(struct request *r, const char *format, ...)
+{
+    char text[TEXT_SIZE_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    return slice_of_string(arena_strndup(&r->arena, text, strlen(text)));
 }
 
 /* The request's connection side ends here; what is left of r lives on for its operations. */

@@ -79,6 +79,10 @@ const struct net_address *request_endpoint(const struct request *r);
  * request_abort. */
 [[nodiscard]] void *request_alloc(struct request *r, size_t count, size_t size);
 
+/* Words for an error_message, in the request's memory and cut at a few hundred bytes. Null, which
+ * is no message, at a limit. */
+[[gnu::format(printf, 2, 3)]] struct slice request_text(struct request *r, const char *format, ...);
+
 /* Answers with a struct <api>_response of the request's API; nothing of it is needed afterwards. */
 void request_answer(struct request *r, const void *response);
 

@@ -1,5 +1,5 @@
-/* One function per API, each in the file of that name. What they have in common: r->in is the
- * decoded request; they answer it once (request.h), whatever happens.
+/* One function per API, each in the file of that name (the three of ACLs in acls.c). What they have
+ * in common: r->in is the decoded request; they answer it once (request.h), whatever happens.
  *
  * Shard: the connection's.
  */
@@ -7,13 +7,26 @@
 
 struct request;
 
+void handle_alter_partition_reassignments(struct request *r);
 void handle_api_versions(struct request *r);
+void handle_create_acls(struct request *r);
 void handle_create_topics(struct request *r);
+void handle_delete_acls(struct request *r);
 void handle_delete_records(struct request *r);
 void handle_delete_topics(struct request *r);
+void handle_describe_acls(struct request *r);
+void handle_describe_client_quotas(struct request *r);
+void handle_describe_cluster(struct request *r);
+void handle_describe_topic_partitions(struct request *r);
+void handle_describe_transactions(struct request *r);
+void handle_describe_user_scram_credentials(struct request *r);
+void handle_elect_leaders(struct request *r);
 void handle_fetch(struct request *r);
 void handle_find_coordinator(struct request *r);
 void handle_init_producer_id(struct request *r);
 void handle_list_offsets(struct request *r);
+void handle_list_partition_reassignments(struct request *r);
+void handle_list_transactions(struct request *r);
 void handle_metadata(struct request *r);
 void handle_produce(struct request *r);
+void handle_update_features(struct request *r);

@@ -8,6 +8,7 @@
 #include "core/assert.h"
 #include "core/shard.h"
 #include "kafka/handlers/handlers.h"
+#include "kafka/operations.h"
 #include "kafka/request.h"
 #include "kafka/seen.h"
 
@@ -17,9 +18,6 @@ enum {
     VERSION_IDS_ASKED = 12,
     /* Topics that one request may create: more are created when the client asks again. */
     CREATES_MAX = 64,
-    /* Bits by number of Kafka's AclOperation; without ACLs everybody may do everything. */
-    TOPIC_OPERATIONS = 1 << 3 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 11,
-    CLUSTER_OPERATIONS = 1 << 5 | 1 << 7 | 1 << 8 | 1 << 9 | 1 << 10 | 1 << 11 | 1 << 12,
 };
 
 struct create {

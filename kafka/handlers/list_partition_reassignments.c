@@ -1,0 +1,12 @@
+/* ListPartitionReassignments: with one node nothing ever moves. */
+#include "kafka/proto/list_partition_reassignments.h"
+
+#include "kafka/handlers/handlers.h"
+#include "kafka/request.h"
+
+void handle_list_partition_reassignments(struct request *r)
+{
+    struct list_partition_reassignments_response out;
+    list_partition_reassignments_response_init(&out);
+    request_answer(r, &out);
+}

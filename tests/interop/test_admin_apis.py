@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""What admin clients ask beside topics and records, by hand: the cluster, elections, reassignments, and what this
+version has none of: ACLs, quotas, users, transactions, features."""
+import atexit
+
+from support.check import equal, expect, run_all
+from support.definitions import ask
+from support.node import Node, fresh_dir
+from support.wire import Connection
+
+NONE, UNKNOWN_TOPIC, UNSUPPORTED_VERSION, INVALID_ASSIGNMENT, INVALID_REQUEST = 0, 3, 35, 39, 42
+SECURITY_DISABLED, ELECTION_NOT_NEEDED, NO_REASSIGNMENT, RESOURCE_NOT_FOUND, DUPLICATE = 54, 84, 85, 91, 92
+INVALID_UPDATE, TRANSACTIONAL_ID_NOT_FOUND, MISMATCHED_ENDPOINT, UNSUPPORTED_ENDPOINT = 95, 105, 114, 115
+NOT_ASKED = -2147483648
+
+node = Node(fresh_dir("admin_apis") / "data")
+atexit.register(node.__exit__)  # Also when only some tests were asked for.
+serial = iter(range(1 << 30))
+
+
+def connect():
+    return Connection(node.kafka)
+
+
+def new_topic(c, partitions=1):
+    name = f"topic-{next(serial)}"
+    equal(c.create_topic(name, partitions), NONE, "create")
+    return name
+
+
+def partition_errors(topics, list_name, index_name):
+    return {t.get("name", t.get("topic")): [(p[index_name], p["error_code"]) for p in t[list_name]] for t in topics}
+
+
+# ---- the cluster ----
+
+def test_describe_cluster():
+    with connect() as c:
+        metadata = ask(c, "metadata", 12, {"topics": []})
+        for version in (0, 1, 2):
+            answer = ask(c, "describe_cluster", version, {})
+            equal(answer["error_code"], NONE, "error")
+            equal(answer["cluster_id"], metadata["cluster_id"], "cluster id")
+            equal(answer["controller_id"], metadata["controller_id"], "controller")
+            equal([(b["broker_id"], b["host"], b["port"]) for b in answer["brokers"]],
+                  [(b["node_id"], b["host"], b["port"]) for b in metadata["brokers"]], "brokers")
+            equal(answer["cluster_authorized_operations"], NOT_ASKED, "operations not asked for")
+        answer = ask(c, "describe_cluster", 2, {"include_cluster_authorized_operations": True})
+        expect(answer["cluster_authorized_operations"] > 0, "operations")
+        equal(ask(c, "describe_cluster", 1, {"endpoint_type": 2})["error_code"], MISMATCHED_ENDPOINT, "controllers")
+        equal(ask(c, "describe_cluster", 1, {"endpoint_type": 9})["error_code"], UNSUPPORTED_ENDPOINT, "type 9")
+
+
+def describe_topics(c, names, limit=2000, cursor=None):
+    answer = ask(c, "describe_topic_partitions", 0, {
+        "topics": [{"name": n} for n in names], "response_partition_limit": limit,
+        "cursor": None if cursor is None else {"topic_name": cursor[0], "partition_index": cursor[1]}})
+    found = [(t["name"], t["error_code"], [p["partition_index"] for p in t["partitions"]]) for t in answer["topics"]]
+    following = answer["next_cursor"]
+    return found, following and (following["topic_name"], following["partition_index"]), answer["topics"]
+
+
+def test_describe_topic_partitions():
+    with connect() as c:
+        a, b = sorted(new_topic(c, partitions) for partitions in (3, 3))
+        found, following, topics = describe_topics(c, [b, "absent", a, b])
+        equal(found, [("absent", UNKNOWN_TOPIC, []), (a, NONE, [0, 1, 2]), (b, NONE, [0, 1, 2])], "sorted, once each")
+        equal(following, None, "cursor")
+        p = topics[1]["partitions"][2]
+        equal((p["leader_id"], p["replica_nodes"], p["isr_nodes"]), (1, [1], [1]), "replicas")
+        equal((p["eligible_leader_replicas"], p["last_known_elr"], p["offline_replicas"]), ([], [], []), "no others")
+        expect(topics[1]["topic_authorized_operations"] > 0, "operations")
+        pages, cursor = [], None
+        while True:
+            found, cursor, _ = describe_topics(c, [a, b], limit=2, cursor=cursor)
+            pages.append([(name, numbers) for name, _, numbers in found])
+            if cursor is None:
+                break
+        equal(pages, [[(a, [0, 1])], [(a, [2]), (b, [0])], [(b, [1, 2])]], "pages")
+        equal(describe_topics(c, [a, b], limit=3)[1], (b, 0), "a page that ends with a topic")
+        equal(describe_topics(c, [a], cursor=("else", 0))[0], [(a, INVALID_REQUEST, [])], "a cursor at no topic")
+        equal(describe_topics(c, [a], cursor=(a, -1))[0], [(a, INVALID_REQUEST, [])], "a negative cursor")
+        every = [name for name, _, _ in describe_topics(c, [])[0]]
+        expect(every == sorted(every) and a in every and b in every, f"all topics: {every}")
+        equal(describe_topics(c, ["never"])[0], [("never", UNKNOWN_TOPIC, [])], "unknown")
+        equal(describe_topics(c, ["never"])[0], [("never", UNKNOWN_TOPIC, [])], "not created by the question")
+
+
+# ---- elections and reassignments ----
+
+def test_elect_leaders():
+    with connect() as c:
+        topic = new_topic(c, 2)
+        for version in (0, 1, 2):
+            answer = ask(c, "elect_leaders", version, {"topic_partitions": [
+                {"topic": topic, "partitions": [0, 1, 2]}, {"topic": "absent", "partitions": [0]}]})
+            equal(partition_errors(answer["replica_election_results"], "partition_result", "partition_id"),
+                  {topic: [(0, ELECTION_NOT_NEEDED), (1, ELECTION_NOT_NEEDED), (2, UNKNOWN_TOPIC)],
+                   "absent": [(0, UNKNOWN_TOPIC)]}, f"v{version}")
+        answer = ask(c, "elect_leaders", 2, {"topic_partitions": None, "election_type": 1})
+        equal(answer["error_code"], NONE, "all")
+        equal({tuple(t["partition_result"]) for t in answer["replica_election_results"]}, {()}, "nothing to elect")
+        equal(ask(c, "elect_leaders", 2, {"election_type": 7})["error_code"], INVALID_REQUEST, "type 7")
+
+
+def test_reassignments():
+    with connect() as c:
+        topic = new_topic(c, 5)
+        equal(ask(c, "list_partition_reassignments", 0, {"topics": None})["topics"], [], "under way")
+        plans = [[1], None, [], [2], [1, 1]]
+        answer = ask(c, "alter_partition_reassignments", 1, {"topics": [
+            {"name": topic, "partitions": [{"partition_index": i, "replicas": p} for i, p in enumerate(plans)]},
+            {"name": "absent", "partitions": [{"partition_index": 0, "replicas": [1]}]}]})
+        equal(answer["error_code"], NONE, "error")
+        equal(partition_errors(answer["responses"], "partitions", "partition_index"),
+              {topic: [(0, NONE), (1, NO_REASSIGNMENT), (2, INVALID_ASSIGNMENT), (3, INVALID_ASSIGNMENT),
+                       (4, INVALID_ASSIGNMENT)], "absent": [(0, UNKNOWN_TOPIC)]}, "errors")
+
+
+# ---- what there is none of ----
+
+def test_acls_are_disabled():
+    with connect() as c:
+        for version in (1, 2, 3):
+            found = ask(c, "describe_acls", version, {"operation": 1, "permission_type": 1, "resource_type_filter": 1})
+            equal(found["error_code"], SECURITY_DISABLED, "describe")
+            made = ask(c, "create_acls", version, {"creations": [{"principal": "User:a"}, {"principal": "User:b"}]})
+            equal([r["error_code"] for r in made["results"]], [SECURITY_DISABLED] * 2, "create")
+            gone = ask(c, "delete_acls", version, {"filters": [{}, {}, {}]})
+            equal([r["error_code"] for r in gone["filter_results"]], [SECURITY_DISABLED] * 3, "delete")
+
+
+def test_quotas():
+    def ask_for(c, *components):
+        keys = ("entity_type", "match_type", "match")
+        answer = ask(c, "describe_client_quotas", 1, {"components": [dict(zip(keys, x)) for x in components]})
+        return answer["error_code"], answer["entries"]
+    with connect() as c:
+        equal(ask_for(c), (NONE, []), "all")
+        equal(ask_for(c, ("user", 0, "a"), ("client-id", 2, None)), (NONE, []), "some")
+        for bad in (("", 0, "a"), ("user", 0, None), ("user", 1, "a"), ("user", 2, "a"), ("user", 3, None)):
+            equal(ask_for(c, bad), (INVALID_REQUEST, None), f"{bad}")
+        equal(ask_for(c, ("user", 2, None), ("user", 2, None)), (INVALID_REQUEST, None), "twice")
+        equal(ask_for(c, ("planet", 2, None)), (UNSUPPORTED_VERSION, None), "unknown type")
+
+
+def test_users():
+    with connect() as c:
+        for users in (None, []):
+            answer = ask(c, "describe_user_scram_credentials", 0, {"users": users})
+            equal((answer["error_code"], answer["results"]), (NONE, []), "all")
+        answer = ask(c, "describe_user_scram_credentials", 0, {"users": [{"name": n} for n in ("a", "b", "a")]})
+        equal([(r["user"], r["error_code"]) for r in answer["results"]], [("a", DUPLICATE), ("b", RESOURCE_NOT_FOUND)],
+              "one each")
+
+
+def test_transactions():
+    with connect() as c:
+        for version in (0, 1, 2):
+            answer = ask(c, "list_transactions", version, {"state_filters": ["Ongoing", "Odd"]})
+            equal((answer["error_code"], answer["unknown_state_filters"], answer["transaction_states"]),
+                  (NONE, ["Odd"], []), "list")
+        answer = ask(c, "describe_transactions", 0, {"transactional_ids": ["t", ""]})
+        equal([(t["transactional_id"], t["error_code"]) for t in answer["transaction_states"]],
+              [("t", TRANSACTIONAL_ID_NOT_FOUND), ("", INVALID_REQUEST)], "describe")
+
+
+def test_features():
+    with connect() as c:
+        update = {"feature_updates": [{"feature": "metadata.version", "max_version_level": 25}]}
+        for version in (0, 1):
+            answer = ask(c, "update_features", version, update)
+            equal((answer["error_code"], [r["error_code"] for r in answer["results"]]), (NONE, [INVALID_UPDATE]), "one")
+        equal(ask(c, "update_features", 2, update)["error_code"], INVALID_UPDATE, "all or nothing")
+        equal(ask(c, "update_features", 2, {})["error_code"], NONE, "nothing to do")
+
+
+run_all(globals())
