@@ -269,8 +269,10 @@ struct topic_config_set cluster_topic_configs(const struct cluster *c, const str
 
 /* What an operator has to do something about. Asks the file system. */
 struct cluster_problem {
-    const char *code;    /* "disk_full", "data_dir_failed", "data_dir_lost", "controller_failed" */
-    const char *subject; /* Which one; valid as long as the settings. */
+    /* "disk_full", "data_dir_failed", "data_dir_lost", "controller_failed", "partition_failed",
+     * "partition_damaged", "partitions_failed" */
+    const char *code;
+    const char *subject; /* Which one; valid until the next call. */
     const char *action;
 };
 enum {

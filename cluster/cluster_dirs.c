@@ -318,5 +318,5 @@ uint32_t cluster_problems(struct cluster *c, struct cluster_problem ret[CLUSTER_
             count = add_problem(ret, count, &problem);
         }
     }
-    return count;
+    return troubles_list(c, ret, count, CLUSTER_PROBLEMS_MAX);
 }

@@ -19,6 +19,7 @@
 #include "cluster/retention.h"
 #include "cluster/settings.h"
 #include "cluster/shard_dir.h"
+#include "cluster/troubles.h"
 #include "core/list.h"
 #include "core/shard.h"
 #include "core/stats.h"
@@ -43,7 +44,8 @@ struct cluster {
     struct shard_dir *dirs; /* As settings->data_dirs; from the start until all are closed. */
     uint32_t dirs_count;
     struct shard_dir_owner dir_owner;
-    uint64_t dirs_announced; /* Shard 0: bit per directory that failed, and all were told. */
+    uint64_t dirs_announced;  /* Shard 0: bit per directory that failed, and all were told. */
+    struct troubles troubles; /* Shard 0: partitions that failed or are damaged. */
 
     struct metadata *metadata;
     struct partition_env partition_env;

@@ -327,6 +327,16 @@ static void on_room(void *context)
     partition_drain_backlog(context);
 }
 
+void partition_tell_trouble(struct partition *p, bool is_failed)
+{
+    const bool is_told = is_failed ? p->is_failure_told : p->is_damage_told;
+    if (!is_told && p->log_env != NULL && !flusher_is_failed(p->log_env->flusher)) {
+        p->is_failure_told |= is_failed;
+        p->is_damage_told = true;
+        p->env->on_trouble(p->env->trouble_context, p, is_failed);
+    }
+}
+
 static void on_failed(void *context, enum err e)
 {
     struct partition *p = context;
@@ -340,6 +350,7 @@ static void on_failed(void *context, enum err e)
     if (p->state == PARTITION_SERVING) {
         p->state = PARTITION_FAILED;
         p->env->counters->failed++;
+        partition_tell_trouble(p, true);
     }
     finish_waiting(p, ERR_FAILED);
     finish_all(p, &p->parked, ERR_FAILED);
@@ -413,6 +424,9 @@ static void on_opened(void *context, enum err e)
     } else {
         say_not_opened(p, e);
         p->env->counters->failed++;
+    }
+    if (e != ERR_OK || log_damage(p->log, NULL, 0) > 0) {
+        partition_tell_trouble(p, e != ERR_OK);
     }
     if (p->state == PARTITION_OPENING) {
         p->state = e == ERR_OK ? PARTITION_SERVING : PARTITION_FAILED;

@@ -71,6 +71,9 @@ struct partition_env {
      * (partition_give_up_flushes). */
     bool is_quiescing;
     bool is_drained;
+    /* p failed, or was found damaged: an operator has to be told. */
+    void (*on_trouble)(void *context, const struct partition *p, bool is_failed);
+    void *trouble_context;
 };
 
 /* What of a log is committed. The seam where Raft sits: its commit index comes from match indexes

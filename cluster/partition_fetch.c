@@ -38,6 +38,9 @@ static void on_read(struct log_read *r)
     op->out.fetch.pin = r->pin;
     op->out.fetch.copied_size = r->copied_size;
     p->env->counters->fetched_bytes += op->out.fetch.size;
+    if (r->result == ERR_CORRUPT) {
+        partition_tell_trouble(p, false);
+    }
     partition_finish(p, op, r->result);
     partition_read_ended(p);
 }
@@ -96,6 +99,9 @@ static void on_time_found(struct log_time_query *q)
         op->out.find_time.offset = q->ret_offset;
         op->out.find_time.timestamp = q->ret_timestamp;
         op->out.find_time.leader_epoch = (int32_t)q->ret_term;
+    }
+    if (q->result == ERR_CORRUPT) {
+        partition_tell_trouble(p, false);
     }
     finish_find_time(p, op, q->result);
     partition_read_ended(p);

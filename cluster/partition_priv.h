@@ -69,9 +69,11 @@ struct partition {
     int64_t unflushed_offset;
     uint64_t unflushed_us;
 
-    struct task task;    /* Ends an open or a life that has no log to wait for. */
-    enum err open_error; /* For the task. */
-    bool is_ending;      /* log_close or log_delete has begun. */
+    struct task task;     /* Ends an open or a life that has no log to wait for. */
+    enum err open_error;  /* For the task. */
+    bool is_ending;       /* log_close or log_delete has begun. */
+    bool is_failure_told; /* partition_tell_trouble, once each. */
+    bool is_damage_told;
     struct partition_size_stat *size_stat;
 
     void *open_context;
@@ -83,6 +85,8 @@ struct partition {
 
 int32_t partition_leader_epoch(const struct partition *p);
 void partition_finish(struct partition *p, struct partition_op *op, enum err e);
+/* Once for a failure and once for damage: what a whole directory suffers is told of that. */
+void partition_tell_trouble(struct partition *p, bool is_failed);
 /* Parks a produce until the high watermark reaches op->need_offset; at once if it has. */
 void partition_park(struct partition *p, struct partition_op *op);
 /* A read ended: a close may be waiting for it. */

@@ -127,6 +127,11 @@ static void on_dir_opened(void *context, struct shard_dir *dir, enum err e)
 
 static void on_dir_closed(void *context, struct shard_dir *dir);
 
+static void on_trouble(void *context, const struct partition *p, bool is_failed)
+{
+    troubles_tell(context, partition_id(p), partition_name(p), is_failed);
+}
+
 void shard_state_open(struct shard *here, struct broadcast_leg *leg)
 {
     struct cluster *c = leg->cluster;
@@ -139,6 +144,8 @@ void shard_state_open(struct shard *here, struct broadcast_leg *leg)
         .settings = c->settings,
         .counters = &c->counters,
         .recoder = &c->recoder,
+        .on_trouble = on_trouble,
+        .trouble_context = c,
     };
     recoder_init(&c->recoder, here);
     add_stats(c);

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Files of a stopped node that rotted, shrank or went: what is left is served, nothing wrong is ever
 answered, and what cannot be served says so in one line that names the fix."""
+import json
 import os
 import shutil
+import urllib.request
 
 from support.check import equal, expect, run_all
 from support.node import Node, fresh_dir, refused_start
@@ -18,6 +20,13 @@ intact = directory / "intact"
 
 def value(topic, i):
     return b"%s-%d:" % (topic.encode(), i) + bytes([65 + i % 26]) * SIZE
+
+
+def troubles(node):
+    """What /healthz says, as (code, subject)."""
+    with urllib.request.urlopen(f"http://{node.admin}/healthz", timeout=10) as answer:
+        problems = json.load(answer)["problems"]
+    return [(problem["code"], problem["subject"]) for problem in problems]
 
 
 def prepare():
@@ -57,6 +66,8 @@ def test_flipped_byte():
     with Node(damaged(flip), "--cores", "0") as node, Connection(node.kafka) as c:
         expect_served(c, "hurt", [i for i in range(RECORDS) if i != 17])
         equal(c.fetch("hurt", 0, 17)[0], CORRUPT, "the damaged one")
+        equal(c.fetch("hurt", 0, 17)[0], CORRUPT, "again")
+        equal(troubles(node), [("partition_damaged", "hurt-0")], "health")
         equal(c.produce("hurt", 0, batch([b"more"]))[:2], (NONE, RECORDS), "produce goes on")
         expect_served(c, "other", range(RECORDS))
         equal(node.stop()[0], 0, "exit code")
@@ -76,6 +87,7 @@ def test_end_that_damage_hides():
         equal(c.list_offsets("hurt", 0, -2)[::2], (NONE, 0), "earliest")
         equal(c.list_offsets("hurt", 0, 1 << 50)[0], CORRUPT, "by a time after the last")
         equal(c.produce("hurt", 0, batch([b"more"]))[0], STORAGE, "produce")
+        equal(troubles(node), [("partition_damaged", "hurt-0")], "health")
         expect_served(c, "other", range(RECORDS))
         equal(c.produce("other", 0, batch([b"more"]))[:2], (NONE, RECORDS), "produce to another")
         equal(node.stop()[0], 0, "exit code")
@@ -85,7 +97,10 @@ def test_segment_missing():
     with Node(damaged(lambda segment, _: segment.unlink()), "--cores", "0") as node, \
             Connection(node.kafka) as c:
         equal(c.fetch("hurt", 0, 0)[0], STORAGE, "fetch")
+        equal(troubles(node), [("partition_failed", "hurt-0")], "health")
         expect_served(c, "other", range(RECORDS))
+        equal(c.delete_topic("hurt"), NONE, "delete")
+        equal(troubles(node), [], "a topic that is gone troubles nobody")
 
 
 def expect_refused(what, change):

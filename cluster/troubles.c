@@ -1,0 +1,109 @@
+#include "cluster/troubles.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cluster/cluster_priv.h"
+#include "core/assert.h"
+
+/* On its way to shard 0 and home. */
+struct note {
+    struct xmsg msg;
+    struct xmsg_hop route[2];
+    struct cluster *reader;
+    struct trouble trouble;
+};
+
+static struct trouble *find(struct troubles *t, const struct partition_id *id)
+{
+    for (uint32_t i = 0; i < t->known_count; i++) {
+        if (partition_id_equal(&t->known[i].id, id)) {
+            return &t->known[i];
+        }
+    }
+    return NULL;
+}
+
+static void on_told(struct shard *here, struct xmsg *m)
+{
+    struct note *note = container_of(m, struct note, msg);
+    struct troubles *t = &note->reader->troubles;
+    struct trouble *known = find(t, &note->trouble.id);
+    if (known != NULL) {
+        known->is_failed |= note->trouble.is_failed;
+    } else if (t->known_count < TROUBLES_MAX) {
+        t->known[t->known_count++] = note->trouble;
+    } else {
+        t->more_count++;
+    }
+    xmsg_forward(here, m);
+}
+
+static void on_home(struct shard *here, struct xmsg *m)
+{
+    (void)here;
+    free(container_of(m, struct note, msg));
+}
+
+void troubles_tell(struct cluster *c,
+                   const struct partition_id *id,
+                   const char *name,
+                   bool is_failed)
+{
+    struct note *note = c->is_stopping ? NULL : calloc(1, sizeof(*note));
+    if (note == NULL) {
+        return; /* Who stops is asked no more. */
+    }
+    note->reader = c->set->clusters[0];
+    note->trouble.id = *id;
+    note->trouble.is_failed = is_failed;
+    (void)snprintf(note->trouble.name, sizeof(note->trouble.name), "%s", name);
+    note->route[0] = (struct xmsg_hop){.shard = 0, .run = on_told};
+    note->route[1] = (struct xmsg_hop){.shard = c->s->id, .run = on_home};
+    note->msg.next_hop = note->route;
+    xmsg_send(c->s, &note->msg);
+}
+
+/* Deleted topics take their troubles along; whose name was only counted cannot be told apart. */
+static void forget_deleted(struct cluster *c)
+{
+    struct troubles *t = &c->troubles;
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < t->known_count; i++) {
+        if (metadata_topic_by_id(c->metadata, &t->known[i].id.topic_id) != NULL) {
+            t->known[kept++] = t->known[i];
+        }
+    }
+    t->known_count = kept;
+}
+
+uint32_t
+troubles_list(struct cluster *c, struct cluster_problem *ret, uint32_t count, uint32_t count_max)
+{
+    assert_cmp(c->s->id, ==, 0);
+    struct troubles *t = &c->troubles;
+    forget_deleted(c);
+    for (uint32_t i = 0; i < t->known_count && count < count_max; i++) {
+        const struct trouble *trouble = &t->known[i];
+        ret[count++] = (struct cluster_problem){
+            .code = trouble->is_failed ? "partition_failed" : "partition_damaged",
+            .subject = trouble->name,
+            .action = trouble->is_failed
+                          ? "it is not served: see its lines in the log and the kernel's log, "
+                            "repair the disk, then restart"
+                          : "some of its records are lost, the others are served: see its lines in "
+                            "the log, and copy what is left to a new topic",
+        };
+    }
+    if (t->more_count > 0 && count < count_max) {
+        (void)snprintf(
+            t->more_text, sizeof(t->more_text), "%" PRIu32 " more partitions", t->more_count);
+        ret[count++] = (struct cluster_problem){
+            .code = "partitions_failed",
+            .subject = t->more_text,
+            .action = "grep the log for partition_failed, partition_open_failed and log_damaged",
+        };
+    }
+    return count;
+}
