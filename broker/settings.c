@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "broker/broker_configs.h"
 #include "broker/data_paths.h"
 #include "broker/options.h"
 #include "cluster/topic_configs.h"
@@ -437,6 +438,10 @@ enum err settings_from_config(struct broker_settings *settings,
     if (e == ERR_OK) {
         e = read_topic_defaults(settings, config, why);
     }
+    if (e == ERR_OK) {
+        (void)snprintf(why, SETTINGS_WHY_SIZE, "out of memory"); /* The one way to fail. */
+        e = broker_configs_new(config, &settings->configs, &settings->configs_count);
+    }
     if (e != ERR_OK) {
         settings_done(settings);
     }
@@ -457,4 +462,7 @@ void settings_done(struct broker_settings *settings)
     settings->data_dirs_text = NULL;
     free(settings->lost_dirs);
     settings->lost_dirs = NULL;
+    broker_configs_free(settings->configs, settings->configs_count);
+    settings->configs = NULL;
+    settings->configs_count = 0;
 }

@@ -13,6 +13,7 @@
 #include "net/conn.h"
 #include "net/transport.h"
 
+struct broker_config;
 struct config;
 
 enum {
@@ -48,6 +49,9 @@ struct broker_settings {
     bool is_auto_create;
     bool is_delete_enabled;
     uint32_t fetch_size_max;
+
+    struct broker_config *configs; /* All options, as clients are told of them. */
+    uint32_t configs_count;
 };
 
 /* All defaults; no listener, no data directory. */

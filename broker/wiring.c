@@ -533,6 +533,8 @@ static void fill_dispatch_settings(struct broker *b)
         .fetch_size_max = settings->fetch_size_max,
         .topic_defaults = settings->cluster.topic_defaults,
         .topic_defaults_count = settings->cluster.topic_defaults_count,
+        .configs = settings->configs,
+        .configs_count = settings->configs_count,
     };
 }
 

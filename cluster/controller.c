@@ -7,6 +7,7 @@
 
 #include "cluster/memory.h"
 #include "cluster/metadata_edit.h"
+#include "cluster/topic_name.h"
 #include "core/assert.h"
 
 struct node {
@@ -61,52 +62,6 @@ void controller_free(struct controller *ct)
 static int shown(struct slice text)
 {
     return text.size > TOPIC_NAME_SIZE_MAX ? TOPIC_NAME_SIZE_MAX : (int)text.size;
-}
-
-static bool is_name_character(uint8_t c)
-{
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-           c == '_' || c == '-';
-}
-
-static bool has_name_characters_only(struct slice name)
-{
-    for (size_t i = 0; i < name.size; i++) {
-        if (!is_name_character(name.data[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static enum err check_name(struct slice name, char *why)
-{
-    if (name.size == 0) {
-        (void)snprintf(
-            why, CONTROLLER_WHY_SIZE, "Topic name is invalid: the empty string is not allowed");
-        return ERR_TOPIC_NAME_INVALID;
-    }
-    if (slice_equal_string(name, ".") || slice_equal_string(name, "..")) {
-        (void)snprintf(
-            why, CONTROLLER_WHY_SIZE, "Topic name is invalid: '.' or '..' is not allowed");
-        return ERR_TOPIC_NAME_INVALID;
-    }
-    if (name.size > TOPIC_NAME_SIZE_MAX) {
-        (void)snprintf(why,
-                       CONTROLLER_WHY_SIZE,
-                       "Topic name is invalid: the length is %zu, the max allowed length is %d",
-                       name.size,
-                       TOPIC_NAME_SIZE_MAX);
-        return ERR_TOPIC_NAME_INVALID;
-    }
-    if (!has_name_characters_only(name)) {
-        (void)snprintf(why,
-                       CONTROLLER_WHY_SIZE,
-                       "Topic name is invalid: it contains one or more characters other than "
-                       "ASCII alphanumerics, '.', '_' and '-'");
-        return ERR_TOPIC_NAME_INVALID;
-    }
-    return ERR_OK;
 }
 
 /* ---- apply ---- */
@@ -237,7 +192,7 @@ static enum err apply_topic_created(struct controller *ct,
 {
     const struct topic *t;
     char why[CONTROLLER_WHY_SIZE];
-    if (check_name(created->name, why) != ERR_OK ||
+    if (topic_name_check(created->name, why) != ERR_OK ||
         find_deleted(ct, &created->id) != ct->deleted_count ||
         metadata_add_topic(ct->image, created, &t) != ERR_OK) {
         return ERR_CORRUPT;
@@ -577,7 +532,7 @@ enum err controller_propose_topic(const struct controller *ct,
                                   struct wbuf *w,
                                   char why[CONTROLLER_WHY_SIZE])
 {
-    enum err e = check_name(topic->name, why);
+    enum err e = topic_name_check(topic->name, why);
     if (e != ERR_OK) {
         return e;
     }

@@ -378,6 +378,11 @@ enum err config_new(const struct config_table *t, struct config **ret_config)
     return ERR_OK;
 }
 
+const struct config_table *config_table_of(const struct config *c)
+{
+    return c->table;
+}
+
 void config_free(struct config *c)
 {
     if (c == NULL) {

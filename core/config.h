@@ -85,6 +85,7 @@ struct config;
 enum err config_new(const struct config_table *t, struct config **ret_config);
 /* Accepts NULL. */
 void config_free(struct config *c);
+const struct config_table *config_table_of(const struct config *c);
 
 /* On any error nothing of the file counts, and ret_why has one line.
  *   ERR_NOT_FOUND       no such file

@@ -14,6 +14,7 @@
 #include "kafka/proto/describe_acls.h"
 #include "kafka/proto/describe_client_quotas.h"
 #include "kafka/proto/describe_cluster.h"
+#include "kafka/proto/describe_configs.h"
 #include "kafka/proto/describe_topic_partitions.h"
 #include "kafka/proto/describe_transactions.h"
 #include "kafka/proto/describe_user_scram_credentials.h"
@@ -21,6 +22,7 @@
 #include "kafka/proto/fetch.h"
 #include "kafka/proto/find_coordinator.h"
 #include "kafka/proto/init_producer_id.h"
+#include "kafka/proto/list_config_resources.h"
 #include "kafka/proto/list_offsets.h"
 #include "kafka/proto/list_partition_reassignments.h"
 #include "kafka/proto/list_transactions.h"
@@ -46,6 +48,7 @@ const struct api API_TABLE[API_COUNT] = {
     {API_DESCRIBE_ACLS,                   1,     1,     3,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_ACLS_API,                   handle_describe_acls},
     {API_CREATE_ACLS,                     1,     1,     3,  CONN_BARRIER, API_QUOTA_CONTROLLER, &CREATE_ACLS_API,                     handle_create_acls},
     {API_DELETE_ACLS,                     1,     1,     3,  CONN_BARRIER, API_QUOTA_CONTROLLER, &DELETE_ACLS_API,                     handle_delete_acls},
+    {API_DESCRIBE_CONFIGS,                1,     1,     4,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_CONFIGS_API,                handle_describe_configs},
     {API_ELECT_LEADERS,                   0,     0,     2,  CONN_BARRIER, API_QUOTA_CONTROLLER, &ELECT_LEADERS_API,                   handle_elect_leaders},
     {API_ALTER_PARTITION_REASSIGNMENTS,   0,     0,     1,  CONN_BARRIER, API_QUOTA_CONTROLLER, &ALTER_PARTITION_REASSIGNMENTS_API,   handle_alter_partition_reassignments},
     {API_LIST_PARTITION_REASSIGNMENTS,    0,     0,     0,  CONN_BARRIER, API_QUOTA_REQUEST,    &LIST_PARTITION_REASSIGNMENTS_API,    handle_list_partition_reassignments},
@@ -55,6 +58,7 @@ const struct api API_TABLE[API_COUNT] = {
     {API_DESCRIBE_CLUSTER,                0,     0,     2,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_CLUSTER_API,                handle_describe_cluster},
     {API_DESCRIBE_TRANSACTIONS,           0,     0,     0,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_TRANSACTIONS_API,           handle_describe_transactions},
     {API_LIST_TRANSACTIONS,               0,     0,     2,  CONN_BARRIER, API_QUOTA_REQUEST,    &LIST_TRANSACTIONS_API,               handle_list_transactions},
+    {API_LIST_CONFIG_RESOURCES,           0,     0,     1,  CONN_BARRIER, API_QUOTA_REQUEST,    &LIST_CONFIG_RESOURCES_API,           handle_list_config_resources},
     {API_DESCRIBE_TOPIC_PARTITIONS,       0,     0,     0,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_TOPIC_PARTITIONS_API,       handle_describe_topic_partitions},
 };
 /* clang-format on */

@@ -20,6 +20,7 @@
 #include "net/conn.h"
 #include "net/transport.h"
 
+struct broker_config;
 struct cluster;
 struct dispatch;
 struct shard;
@@ -39,6 +40,8 @@ struct dispatch_settings {
     /* The same as cluster_settings has: what CreateTopics answers as configuration in effect. */
     const struct topic_config_entry *topic_defaults;
     uint32_t topic_defaults_count;
+    const struct broker_config *configs; /* What DescribeConfigs says of this broker. */
+    uint32_t configs_count;
 };
 
 struct dispatch_options {

@@ -40,6 +40,11 @@ const struct metadata *cluster_metadata(const struct cluster *c)
     return c->metadata;
 }
 
+struct topic_config_set cluster_topic_configs(const struct cluster *c, const struct topic *t)
+{
+    return metadata_topic_configs(cluster_metadata(c), t);
+}
+
 void cluster_partition_submit(struct cluster *c, struct partition_op *op)
 {
     assert(op->on_done != NULL);

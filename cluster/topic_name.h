@@ -1,0 +1,16 @@
+/* What may be the name of a topic: Kafka's rule (Topic.validate), in Kafka's words.
+ *
+ * Shard: pure; any.
+ */
+#pragma once
+
+#include "core/err.h"
+#include "core/ids.h"
+#include "core/slice.h"
+
+enum {
+    TOPIC_NAME_WHY_SIZE = 256,
+};
+
+/* ERR_TOPIC_NAME_INVALID; why then says what is wrong with it. */
+enum err topic_name_check(struct slice name, char why[TOPIC_NAME_WHY_SIZE]);
