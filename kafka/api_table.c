@@ -27,6 +27,7 @@
 #include "kafka/proto/list_partition_reassignments.h"
 #include "kafka/proto/list_transactions.h"
 #include "kafka/proto/metadata.h"
+#include "kafka/proto/offset_for_leader_epoch.h"
 #include "kafka/proto/produce.h"
 #include "kafka/proto/update_features.h"
 
@@ -45,6 +46,7 @@ const struct api API_TABLE[API_COUNT] = {
     {API_DELETE_TOPICS,                   1,     1,     6,  CONN_BARRIER, API_QUOTA_CONTROLLER, &DELETE_TOPICS_API,                   handle_delete_topics},
     {API_DELETE_RECORDS,                  0,     0,     2,  CONN_BARRIER, API_QUOTA_REQUEST,    &DELETE_RECORDS_API,                  handle_delete_records},
     {API_INIT_PRODUCER_ID,                0,     0,     5,  CONN_BARRIER, API_QUOTA_REQUEST,    &INIT_PRODUCER_ID_API,                handle_init_producer_id},
+    {API_OFFSET_FOR_LEADER_EPOCH,         2,     2,     4,  CONN_BARRIER, API_QUOTA_REQUEST,    &OFFSET_FOR_LEADER_EPOCH_API,         handle_offset_for_leader_epoch},
     {API_DESCRIBE_ACLS,                   1,     1,     3,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_ACLS_API,                   handle_describe_acls},
     {API_CREATE_ACLS,                     1,     1,     3,  CONN_BARRIER, API_QUOTA_CONTROLLER, &CREATE_ACLS_API,                     handle_create_acls},
     {API_DELETE_ACLS,                     1,     1,     3,  CONN_BARRIER, API_QUOTA_CONTROLLER, &DELETE_ACLS_API,                     handle_delete_acls},

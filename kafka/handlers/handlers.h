@@ -30,5 +30,6 @@ void handle_list_offsets(struct request *r);
 void handle_list_partition_reassignments(struct request *r);
 void handle_list_transactions(struct request *r);
 void handle_metadata(struct request *r);
+void handle_offset_for_leader_epoch(struct request *r);
 void handle_produce(struct request *r);
 void handle_update_features(struct request *r);
