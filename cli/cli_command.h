@@ -45,7 +45,7 @@ struct cli;
 
 struct cli_command {
     const char *name;                 /* "topic create" */
-    const char *operands;             /* "NAME...", or "". */
+    const char *operands;             /* "TOPIC...", or "". See below. */
     const char *summary;              /* One line, no full stop. */
     const char *details;              /* More paragraphs for help, or NULL. */
     const struct cli_option *options; /* Ends with an empty row; may be NULL. */
@@ -56,13 +56,24 @@ struct cli_command {
     int (*run)(struct cli *cli); /* NULL: start, which is the broker's. */
 };
 
-/* All commands, in the order of help. */
+/* What completion offers for operands and values follows from how the table calls them: TOPIC is a
+ * topic that exists, FILE and DIR are paths, COMMAND is a row of this table, SHELL a CLI_CHOICE of
+ * completion; of anything else nothing is known.
+ *
+ * All commands, in the order of help. */
 extern const struct cli_command CLI_COMMANDS[];
 extern const size_t CLI_COMMANDS_COUNT;
 
 extern const struct cli_option CLI_OPTION_BROKERS;
 extern const struct cli_option CLI_OPTION_JSON;
 extern const struct cli_option CLI_OPTION_HELP;
+
+/* The index-th option that a command takes, its own first; NULL behind the last. */
+const struct cli_option *cli_option_at(const struct cli_command *command, size_t index);
+
+/* What help and the manual say about all commands. */
+extern const char CLI_ABOUT[];
+extern const char CLI_ABOUT_OPTIONS[];
 
 struct cli_value {
     const struct cli_option *option;
@@ -96,4 +107,6 @@ int cli_consume(struct cli *cli);
 int cli_log_dump(struct cli *cli);
 int cli_check(struct cli *cli);
 int cli_version(struct cli *cli);
+int cli_completion(struct cli *cli);
+int cli_manual(struct cli *cli);
 int cli_help(struct cli *cli);

@@ -22,6 +22,13 @@ const struct cli_option CLI_OPTION_HELP = {
     .help = "this text",
 };
 
+const char CLI_ABOUT[] = "a message broker that speaks the Kafka protocol";
+
+const char CLI_ABOUT_OPTIONS[] =
+    "Options may stand anywhere. Brokers: -b HOST:PORT, or COREFLUME_BROKERS, else "
+    "127.0.0.1:9092.\n--json gives output for programs. Exit codes: 0 ok, 1 failed, 2 wrong "
+    "usage.\n";
+
 /* clang-format off */
 /* What the broker's own command line takes (broker/arguments.c); here for help only. */
 static const struct cli_option start_options[] = {
@@ -121,20 +128,56 @@ static const char consume_details[] =
     "\"headers\":[{\"key\",\"value\"}]}; what is not UTF-8 stands in key_base64 and "
     "value_base64.\n";
 
+static const char completion_details[] =
+    "bash: source <(coreflume completion bash), in ~/.bashrc.\n"
+    "zsh:  coreflume completion zsh > _coreflume, in a directory of $fpath.\n"
+    "fish: coreflume completion fish > ~/.config/fish/completions/coreflume.fish\n"
+    "\n"
+    "Names of topics are asked of the broker of -b or COREFLUME_BROKERS, for a second at most.\n";
+
+static const char manual_details[] = "coreflume manual > coreflume.1; man ./coreflume.1\n"
+                                     "An installation has it where man finds it.\n";
+
 /* clang-format off */
 const struct cli_command CLI_COMMANDS[] = {
     {.name = "start", .operands = "", .summary = "run a broker", .options = start_options},
     {.name = "topic create", .operands = "NAME...", .summary = "create topics; returns when they can be used", .options = create_options, .operands_min = 1, .operands_max = -1, .has_brokers = true, .has_json = true, .run = cli_topic_create},
     {.name = "topic list", .operands = "", .summary = "list topics", .has_brokers = true, .has_json = true, .run = cli_topic_list},
-    {.name = "topic describe", .operands = "NAME", .summary = "partitions, leaders and offsets of a topic", .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_describe},
-    {.name = "topic delete", .operands = "NAME...", .summary = "delete topics and their records", .operands_min = 1, .operands_max = -1, .has_brokers = true, .has_json = true, .run = cli_topic_delete},
-    {.name = "topic trim", .operands = "NAME", .summary = "delete the oldest records of a topic", .details = trim_details, .options = trim_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_trim},
+    {.name = "topic describe", .operands = "TOPIC", .summary = "partitions, leaders and offsets of a topic", .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_describe},
+    {.name = "topic delete", .operands = "TOPIC...", .summary = "delete topics and their records", .operands_min = 1, .operands_max = -1, .has_brokers = true, .has_json = true, .run = cli_topic_delete},
+    {.name = "topic trim", .operands = "TOPIC", .summary = "delete the oldest records of a topic", .details = trim_details, .options = trim_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_trim},
     {.name = "produce", .operands = "TOPIC", .summary = "write standard input to a topic, a record a line", .options = produce_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_produce},
     {.name = "consume", .operands = "TOPIC", .summary = "print the records of a topic", .details = consume_details, .options = consume_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_consume},
     {.name = "log dump", .operands = "FILE...", .summary = "what is in the files of logs: segments, checkpoints, stores", .details = dump_details, .options = dump_options, .operands_min = 1, .operands_max = -1, .has_json = true, .run = cli_log_dump},
     {.name = "check", .operands = "", .summary = "what of this machine helps or hurts a broker, and what to do", .options = check_options, .has_json = true, .run = cli_check},
     {.name = "version", .operands = "", .summary = "what this binary is", .has_json = true, .run = cli_version},
+    {.name = "completion", .operands = "SHELL", .summary = "a script for bash, zsh or fish that completes command lines", .details = completion_details, .operands_min = 1, .operands_max = 1, .run = cli_completion},
+    {.name = "manual", .operands = "", .summary = "the manual page, for man", .details = manual_details, .run = cli_manual},
     {.name = "help", .operands = "[COMMAND]", .summary = "help on a command", .operands_max = 2, .run = cli_help},
 };
 /* clang-format on */
 const size_t CLI_COMMANDS_COUNT = sizeof(CLI_COMMANDS) / sizeof(CLI_COMMANDS[0]);
+
+enum {
+    COMMON_COUNT = 3,
+};
+
+const struct cli_option *cli_option_at(const struct cli_command *command, size_t index)
+{
+    const struct cli_option *o = command->options;
+    for (; o != NULL && o->name != NULL; o++) {
+        if (index-- == 0) {
+            return o;
+        }
+    }
+    const struct cli_option *common[COMMON_COUNT];
+    size_t common_count = 0;
+    if (command->has_brokers) {
+        common[common_count++] = &CLI_OPTION_BROKERS;
+    }
+    if (command->has_json) {
+        common[common_count++] = &CLI_OPTION_JSON;
+    }
+    common[common_count++] = &CLI_OPTION_HELP;
+    return index < common_count ? common[index] : NULL;
+}

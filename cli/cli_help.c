@@ -35,16 +35,9 @@ static void print_command(FILE *out, const struct cli_command *command)
                   command->operands[0] != '\0' ? " " : "",
                   command->operands,
                   command->summary);
-    for (const struct cli_option *o = command->options; o != NULL && o->name != NULL; o++) {
-        print_option(out, o);
+    for (size_t i = 0; cli_option_at(command, i) != NULL; i++) {
+        print_option(out, cli_option_at(command, i));
     }
-    if (command->has_brokers) {
-        print_option(out, &CLI_OPTION_BROKERS);
-    }
-    if (command->has_json) {
-        print_option(out, &CLI_OPTION_JSON);
-    }
-    print_option(out, &CLI_OPTION_HELP);
     if (command->details != NULL) {
         (void)fprintf(out, "\n%s", command->details);
     }
@@ -101,13 +94,8 @@ int cli_help(struct cli *cli)
     if (cli->operands_count > 0) {
         return cli_fail(cli, CLI_USAGE, "no command '%s': see 'coreflume help'", cli->operands[0]);
     }
-    (void)fputs("coreflume: a message broker that speaks the Kafka protocol\n\n"
-                "usage: coreflume COMMAND [OPTIONS]\n\n",
-                cli->out);
+    (void)fprintf(cli->out, "coreflume: %s\n\nusage: coreflume COMMAND [OPTIONS]\n\n", CLI_ABOUT);
     (void)print_list(cli->out, "");
-    (void)fputs("\nOptions may stand anywhere. Brokers: -b HOST:PORT, or COREFLUME_BROKERS, else "
-                "127.0.0.1:9092.\n--json gives output for programs. Exit codes: 0 ok, 1 failed, 2 "
-                "wrong usage.\n'coreflume help COMMAND' tells more.\n",
-                cli->out);
+    (void)fprintf(cli->out, "\n%s'coreflume help COMMAND' tells more.\n", CLI_ABOUT_OPTIONS);
     return CLI_OK;
 }

@@ -23,33 +23,8 @@ int cli_fail(struct cli *cli, int code, const char *format, ...)
 /* ---- options of a command, the common ones included ---- */
 
 enum {
-    COMMON_COUNT = 3,
     WORD_SIZE = 32, /* Longer than any word of a command. */
 };
-
-/* The index-th option that command takes; NULL behind the last. */
-static const struct cli_option *option_at(const struct cli_command *command, size_t index)
-{
-    const struct cli_option *common[COMMON_COUNT];
-    size_t common_count = 0;
-    if (command->has_brokers) {
-        common[common_count++] = &CLI_OPTION_BROKERS;
-    }
-    if (command->has_json) {
-        common[common_count++] = &CLI_OPTION_JSON;
-    }
-    common[common_count++] = &CLI_OPTION_HELP;
-    if (index < common_count) {
-        return common[index];
-    }
-    const struct cli_option *o = command->options;
-    for (size_t i = common_count; o != NULL && o->name != NULL; i++, o++) {
-        if (i == index) {
-            return o;
-        }
-    }
-    return NULL;
-}
 
 /* A letter is one character, a name any number of them. */
 static bool
@@ -65,7 +40,7 @@ static const struct cli_option *
 find_option(const struct cli_command *command, const char *name, size_t name_size, bool is_letter)
 {
     for (size_t i = 0;; i++) {
-        const struct cli_option *o = option_at(command, i);
+        const struct cli_option *o = cli_option_at(command, i);
         if (o == NULL || is_called(o, name, name_size, is_letter)) {
             return o;
         }
@@ -291,7 +266,7 @@ static int say_unknown_option(struct cli *cli, const struct word *word)
     char wanted[64];
     (void)snprintf(wanted, sizeof(wanted), "%.*s", (int)word->name_size, word->text);
     for (size_t i = 0;; i++) {
-        const struct cli_option *o = option_at(cli->command, i);
+        const struct cli_option *o = cli_option_at(cli->command, i);
         if (o == NULL) {
             break;
         }

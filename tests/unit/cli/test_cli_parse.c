@@ -130,7 +130,7 @@ static const struct bad_row bad_rows[] = {
     {"topic lst", "unknown command 'topic lst', did you mean 'coreflume topic list'?"},
     {"topic create", "'topic create' needs NAME...: coreflume topic create NAME..."},
     {"topic list x", "'x' is too much for 'topic list': coreflume topic list"},
-    {"topic describe a b", "'b' is too much for 'topic describe': coreflume topic describe NAME"},
+    {"topic describe a b", "'b' is too much for 'topic describe': coreflume topic describe TOPIC"},
     {"topic list --jsn", "unknown option '--jsn' of 'topic list', did you mean '--json'?"},
     {"topic list -p 4", "unknown option '-p' of 'topic list': see 'coreflume help topic list'"},
     {"topic list -B h", "unknown option '-B' of 'topic list', did you mean '-b'?"},
@@ -222,4 +222,88 @@ Test(cli_parse, help_is_complete)
         free(text);
         done(&l);
     }
+}
+
+/* ---- what else is made of the table ---- */
+
+/* What a command line prints; NULL if it fails. Freed by the caller. */
+static char *output_of(const char *command_line)
+{
+    char *text = NULL;
+    size_t size = 0;
+    struct line l;
+    parse(&l, command_line);
+    l.cli.out = open_memstream(&text, &size);
+    const int code = l.code == CLI_OK ? l.cli.command->run(&l.cli) : l.code;
+    (void)fclose(l.cli.out);
+    done(&l);
+    if (code != CLI_OK) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+struct script_row {
+    const char *command_line;
+    const char *command; /* How a command is named; %s. */
+    const char *letter;  /* How an option's letter is; %c. */
+    const char *name;    /* And its name; %s. Minus signs as they are, but of the manual's. */
+};
+
+static const struct script_row script_rows[] = {
+    {"completion bash", "'%s') offered='", "-%c ", "--%s "},
+    {"completion zsh", "'%s')\n            _arguments", "{-%c,", "--%s"},
+    {"completion fish", "'__coreflume_is %s'", " -s %c ", " -l %s "},
+    {"manual", ".SS coreflume %s", "\\fB\\-%c\\fR", "\\fB\\-\\-%s\\fR"},
+};
+
+/* A name as the manual writes it. */
+static void escape_dashes(const char *text, char escaped[TEXT_SIZE])
+{
+    size_t size = 0;
+    for (; *text != '\0' && size + 2 < TEXT_SIZE; text++) {
+        if (*text == '-') {
+            escaped[size++] = '\\';
+        }
+        escaped[size++] = *text;
+    }
+    escaped[size] = '\0';
+}
+
+static void
+check_script(const struct script_row *row, const char *text, const struct cli_command *c)
+{
+    char wanted[TEXT_SIZE];
+    (void)snprintf(wanted, sizeof(wanted), row->command, c->name);
+    const char *section = strstr(text, wanted);
+    cr_assert(section != NULL, "%s: %s", row->command_line, wanted);
+    for (size_t i = 0; cli_option_at(c, i) != NULL; i++) {
+        const struct cli_option *o = cli_option_at(c, i);
+        if (o->letter != 0) {
+            (void)snprintf(wanted, sizeof(wanted), row->letter, o->letter);
+            cr_assert(strstr(section, wanted) != NULL, "%s: %s", row->command_line, wanted);
+        }
+        char name[TEXT_SIZE];
+        (void)snprintf(name, sizeof(name), "%s", o->name);
+        if (strcmp(row->command_line, "manual") == 0) {
+            escape_dashes(o->name, name);
+        }
+        (void)snprintf(wanted, sizeof(wanted), row->name, name);
+        cr_assert(strstr(section, wanted) != NULL, "%s: %s", row->command_line, wanted);
+    }
+}
+
+/* The completion of each shell and the manual name every command and, behind it, every option. */
+Test(cli_parse, scripts_and_manual_are_complete)
+{
+    for (size_t i = 0; i < sizeof(script_rows) / sizeof(script_rows[0]); i++) {
+        char *text = output_of(script_rows[i].command_line);
+        cr_assert(text != NULL, "%s", script_rows[i].command_line);
+        for (size_t j = 0; j < CLI_COMMANDS_COUNT; j++) {
+            check_script(&script_rows[i], text, &CLI_COMMANDS[j]);
+        }
+        free(text);
+    }
+    cr_assert(output_of("completion csh") == NULL);
 }
