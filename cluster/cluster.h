@@ -175,6 +175,7 @@ enum controller_request_kind {
     CONTROLLER_CREATE_TOPIC,
     CONTROLLER_DELETE_TOPIC,
     CONTROLLER_ALLOCATE_PRODUCER_ID,
+    CONTROLLER_CREATE_PARTITIONS,
 };
 
 struct controller_request {
@@ -194,6 +195,12 @@ struct controller_request {
             struct uuid id; /* Zero: by name. */
             struct slice name;
         } delete_topic;
+        struct {
+            struct slice name;
+            int32_t partitions_count;  /* All that it shall have. */
+            int32_t assignments_count; /* Replica lists that came with it; -1 = none. */
+            bool is_validate_only;
+        } create_partitions;
     } in;
 
     enum err result;
@@ -217,8 +224,8 @@ struct controller_request {
 };
 
 /* Results beside ERR_OK: ERR_TOPIC_EXISTS, ERR_TOPIC_UNKNOWN, ERR_TOPIC_NAME_INVALID,
- * ERR_PARTITIONS_INVALID, ERR_REPLICATION_INVALID, ERR_CONFIG_INVALID, ERR_BUSY and ERR_NO_SPACE
- * (try again), ERR_CANCELLED (the broker stops), ERR_FAILED. */
+ * ERR_PARTITIONS_INVALID, ERR_REPLICATION_INVALID, ERR_ASSIGNMENT_INVALID, ERR_CONFIG_INVALID,
+ * ERR_BUSY and ERR_NO_SPACE (try again), ERR_CANCELLED (the broker stops), ERR_FAILED. */
 void controller_submit(struct cluster *c, struct controller_request *r);
 
 /* ---- life ---- */

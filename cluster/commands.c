@@ -76,13 +76,14 @@ static struct slice take_directories(struct rbuf *r)
     return rbuf_bytes(r, (size_t)count * UUID_SIZE);
 }
 
-static struct slice take_directory_of(struct rbuf *r, const struct command_topic_created *topic)
+static struct slice
+take_directory_of(struct rbuf *r, struct slice directories, int32_t partitions_count)
 {
-    const size_t count = topic->directories.size / UUID_SIZE;
+    const size_t count = directories.size / UUID_SIZE;
     if (r->failure != ERR_OK || count <= 1) {
         return (struct slice){0};
     }
-    struct slice directory_of = rbuf_bytes(r, (size_t)topic->partitions_count);
+    struct slice directory_of = rbuf_bytes(r, (size_t)partitions_count);
     for (size_t i = 0; i < directory_of.size; i++) {
         if (directory_of.data[i] >= count) {
             rbuf_fail(r, ERR_CORRUPT);
@@ -114,7 +115,7 @@ static void decode_topic_created(struct rbuf *r, struct command_topic_created *t
     topic->replication_factor = rbuf_i16(r);
     topic->is_internal = rbuf_bool(r);
     topic->directories = take_directories(r);
-    topic->directory_of = take_directory_of(r, topic);
+    topic->directory_of = take_directory_of(r, topic->directories, topic->partitions_count);
     topic->configs_count = rbuf_uvarint(r);
     if (topic->configs_count > CONFIGS_MAX) {
         rbuf_fail(r, ERR_TOO_LARGE);
@@ -130,6 +131,30 @@ static void decode_topic_created(struct rbuf *r, struct command_topic_created *t
     if (r->failure == ERR_OK) {
         topic->configs = slice_of(configs, (size_t)(r->cursor - configs));
     }
+}
+
+/* ---- partitions added ---- */
+
+static void encode_partitions_added(const struct command_partitions_added *added, struct wbuf *w)
+{
+    wbuf_uuid(w, &added->id);
+    wbuf_i32(w, added->first);
+    wbuf_i32(w, added->partitions_count);
+    put_directories(w, added->directories);
+    wbuf_bytes(w, added->directory_of.data, added->directory_of.size);
+}
+
+static void decode_partitions_added(struct rbuf *r, struct command_partitions_added *added)
+{
+    added->id = rbuf_uuid(r);
+    added->first = take_partitions_count(r);
+    added->partitions_count = take_partitions_count(r);
+    added->directories = take_directories(r);
+    if (r->failure == ERR_OK && added->partitions_count <= added->first) {
+        rbuf_fail(r, ERR_CORRUPT);
+    }
+    added->directory_of =
+        take_directory_of(r, added->directories, added->partitions_count - added->first);
 }
 
 /* ---- commands ---- */
@@ -163,6 +188,9 @@ void command_encode(const struct command *command, struct wbuf *w)
         wbuf_i32(w, command->producer_ids.node_id);
         wbuf_i64(w, command->producer_ids.first);
         wbuf_i32(w, command->producer_ids.count);
+        return;
+    case COMMAND_PARTITIONS_ADDED:
+        encode_partitions_added(&command->partitions_added, w);
         return;
     }
     assert(false && "no such command");
@@ -198,6 +226,9 @@ static void decode_fields(struct rbuf *r, struct command *command)
         if (command->producer_ids.first < 0 || command->producer_ids.count <= 0) {
             rbuf_fail(r, ERR_CORRUPT);
         }
+        return;
+    case COMMAND_PARTITIONS_ADDED:
+        decode_partitions_added(r, &command->partitions_added);
         return;
     }
     rbuf_fail(r, ERR_NEWER_FORMAT);

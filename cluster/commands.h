@@ -36,6 +36,7 @@ enum command_kind {
     COMMAND_TOPIC_DELETED = 4, /* Its logs may still be on disk. */
     COMMAND_TOPIC_PURGED = 5,  /* The owners have removed its logs. */
     COMMAND_PRODUCER_IDS = 6,  /* A block of producer ids is taken. */
+    COMMAND_PARTITIONS_ADDED = 7,
 };
 
 /* Views into the bytes decoded, or into the caller's memory when encoding. */
@@ -77,6 +78,13 @@ struct command {
             int64_t first;
             int32_t count;
         } producer_ids;
+        struct command_partitions_added {
+            struct uuid id;
+            int32_t first;            /* As many partitions as the topic had ... */
+            int32_t partitions_count; /* ... and has now. */
+            struct slice directories; /* Of the new ones, as in topic_created. */
+            struct slice directory_of;
+        } partitions_added;
     };
 };
 

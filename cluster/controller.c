@@ -8,6 +8,7 @@
 #include "cluster/memory.h"
 #include "cluster/metadata_edit.h"
 #include "cluster/topic_name.h"
+#include "cluster/topic_places.h"
 #include "core/assert.h"
 
 struct node {
@@ -202,6 +203,20 @@ static enum err apply_topic_created(struct controller *ct,
     return ERR_OK;
 }
 
+static enum err apply_partitions_added(struct controller *ct,
+                                       const struct command_partitions_added *added)
+{
+    const struct topic *t;
+    if (metadata_add_partitions(ct->image, added, &t) != ERR_OK) {
+        return ERR_CORRUPT;
+    }
+    for (int32_t p = added->first; p < t->partitions_count; p++) {
+        add_directory(ct, topic_directory(t, p))->partitions_count++;
+    }
+    ct->partitions_count += (uint64_t)(t->partitions_count - added->first);
+    return ERR_OK;
+}
+
 /* In a snapshot the topic was never created: only its memory is left. */
 static enum err apply_topic_deleted(struct controller *ct, const struct command *command)
 {
@@ -274,6 +289,8 @@ enum err controller_apply(struct controller *ct, struct slice bytes)
         return apply_topic_purged(ct, &command.topic_purged.id);
     case COMMAND_PRODUCER_IDS:
         return apply_producer_ids(ct, &command);
+    case COMMAND_PARTITIONS_ADDED:
+        return apply_partitions_added(ct, &command.partitions_added);
     }
     return ERR_NEWER_FORMAT;
 }
@@ -328,7 +345,9 @@ static enum err check_name_is_free(const struct controller *ct, struct slice nam
 
 /* ---- counts ---- */
 
-static enum err check_partitions(const struct controller *ct, int32_t count, char *why)
+/* count is the topic's, added how many of them are new. */
+static enum err
+check_partitions(const struct controller *ct, int32_t count, int32_t added, char *why)
 {
     if (count <= 0) {
         (void)snprintf(why,
@@ -345,7 +364,7 @@ static enum err check_partitions(const struct controller *ct, int32_t count, cha
                        ct->settings->partitions_per_topic_max);
         return ERR_PARTITIONS_INVALID;
     }
-    if (ct->partitions_count + (uint64_t)count > ct->settings->partitions_max) {
+    if (ct->partitions_count + (uint64_t)added > ct->settings->partitions_max) {
         (void)snprintf(why,
                        CONTROLLER_WHY_SIZE,
                        "The cluster has %" PRIu64 " of at most %" PRIu32
@@ -354,6 +373,11 @@ static enum err check_partitions(const struct controller *ct, int32_t count, cha
                        ct->settings->partitions_max);
         return ERR_PARTITIONS_INVALID;
     }
+    return ERR_OK;
+}
+
+static enum err check_topics(const struct controller *ct, char *why)
+{
     if (metadata_topics_count(ct->image) >= ct->settings->topics_max) {
         (void)snprintf(why,
                        CONTROLLER_WHY_SIZE,
@@ -466,65 +490,6 @@ static enum err encode_configs(const struct controller *ct,
     return e;
 }
 
-/* ---- where partitions go ---- */
-
-/* What stands in the command. */
-struct topic_places {
-    struct uuid directories[COMMAND_DIRECTORIES_MAX];
-    uint32_t directories_count;
-    uint8_t *directory_of;
-};
-
-/* The directories that were picked, without those that were not. */
-static void drop_unused(struct topic_places *places, const uint32_t *taken, int32_t partitions)
-{
-    uint8_t numbers[COMMAND_DIRECTORIES_MAX];
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < places->directories_count; i++) {
-        numbers[i] = (uint8_t)kept;
-        if (taken[i] > 0) {
-            places->directories[kept++] = places->directories[i];
-        }
-    }
-    places->directories_count = kept;
-    for (int32_t p = 0; p < partitions; p++) {
-        places->directory_of[p] = numbers[places->directory_of[p]];
-    }
-}
-
-static struct topic_places *
-pick_places(const struct controller *ct, const struct controller_topic *topic, int32_t partitions)
-{
-    assert_cmp(topic->directories_count, >, 0);
-    assert_cmp(topic->directories_count, <=, COMMAND_DIRECTORIES_MAX);
-    struct topic_places *places = memory_alloc(sizeof(*places));
-    struct placement_directory *choices =
-        memory_alloc_array(topic->directories_count, sizeof(*choices));
-    uint32_t taken[COMMAND_DIRECTORIES_MAX] = {0};
-    places->directories_count = topic->directories_count;
-    places->directory_of = memory_alloc((size_t)partitions);
-    for (uint32_t i = 0; i < topic->directories_count; i++) {
-        choices[i] = topic->directories[i];
-        choices[i].partitions_count = controller_directory_partitions(ct, &choices[i].id);
-        places->directories[i] = choices[i].id;
-    }
-    for (int32_t p = 0; p < partitions; p++) {
-        const uint32_t i = placement_pick_directory(choices, topic->directories_count);
-        choices[i].partitions_count++;
-        taken[i]++;
-        places->directory_of[p] = (uint8_t)i;
-    }
-    free(choices);
-    drop_unused(places, taken, partitions);
-    return places;
-}
-
-static void places_free(struct topic_places *places)
-{
-    free(places->directory_of);
-    free(places);
-}
-
 /* ---- proposals ---- */
 
 enum err controller_propose_topic(const struct controller *ct,
@@ -543,7 +508,10 @@ enum err controller_propose_topic(const struct controller *ct,
     const int32_t partitions_count = topic->partitions_count == -1
                                          ? ct->settings->partitions_count_default
                                          : topic->partitions_count;
-    e = check_partitions(ct, partitions_count, why);
+    e = check_partitions(ct, partitions_count, partitions_count, why);
+    if (e == ERR_OK) {
+        e = check_topics(ct, why);
+    }
     if (e != ERR_OK) {
         return e;
     }
@@ -562,8 +530,8 @@ enum err controller_propose_topic(const struct controller *ct,
     if (e != ERR_OK) {
         goto out_done_configs;
     }
-    struct topic_places *places = pick_places(ct, topic, partitions_count);
-    const bool has_several = places->directories_count > 1;
+    struct topic_places places;
+    topic_places_pick(ct, topic->directories, topic->directories_count, partitions_count, &places);
     const struct command command = {
         .kind = COMMAND_TOPIC_CREATED,
         .topic_created =
@@ -574,14 +542,12 @@ enum err controller_propose_topic(const struct controller *ct,
                 .replication_factor = replication_factor,
                 .configs_count = configs_count,
                 .configs = wbuf_slice(&configs),
-                .directories =
-                    slice_of(places->directories, (size_t)places->directories_count * UUID_SIZE),
-                .directory_of =
-                    slice_of(places->directory_of, has_several ? (size_t)partitions_count : 0),
+                .directories = topic_places_directories(&places),
+                .directory_of = topic_places_directory_of(&places),
             },
     };
     command_encode(&command, w);
-    places_free(places);
+    topic_places_done(&places);
     e = wbuf_failure(w);
     if (e == ERR_OK) {
         topic->partitions_count = partitions_count;
@@ -589,6 +555,89 @@ enum err controller_propose_topic(const struct controller *ct,
     }
 out_done_configs:
     wbuf_done(&configs);
+    return e;
+}
+
+static enum err
+check_growth(const struct controller *ct, const struct topic *t, int32_t count, char *why)
+{
+    if (count == t->partitions_count) {
+        (void)snprintf(
+            why, CONTROLLER_WHY_SIZE, "Topic already has %" PRId32 " partition(s).", count);
+        return ERR_PARTITIONS_INVALID;
+    }
+    if (count < t->partitions_count) {
+        (void)snprintf(why,
+                       CONTROLLER_WHY_SIZE,
+                       "The topic currently has %" PRId32 " partition(s); %" PRId32
+                       " would not be an increase.",
+                       t->partitions_count,
+                       count);
+        return ERR_PARTITIONS_INVALID;
+    }
+    return check_partitions(ct, count, count - t->partitions_count, why);
+}
+
+static enum err check_assignments(const struct controller_growth *growth, int32_t added, char *why)
+{
+    if (growth->assignments_count != CONTROLLER_NO_ASSIGNMENTS &&
+        growth->assignments_count != added) {
+        (void)snprintf(why,
+                       CONTROLLER_WHY_SIZE,
+                       "Attempted to add %" PRId32 " additional partition(s), but %" PRId32
+                       " assignment(s) were specified.",
+                       added,
+                       growth->assignments_count);
+        return ERR_ASSIGNMENT_INVALID;
+    }
+    return ERR_OK;
+}
+
+enum err controller_propose_partitions(const struct controller *ct,
+                                       const struct controller_growth *growth,
+                                       struct wbuf *w,
+                                       char why[CONTROLLER_WHY_SIZE])
+{
+    const struct topic *t = metadata_topic_by_name(ct->image, growth->name);
+    if (t == NULL) {
+        (void)snprintf(why, CONTROLLER_WHY_SIZE, "This cluster does not host this topic.");
+        return ERR_TOPIC_UNKNOWN;
+    }
+    enum err e = check_growth(ct, t, growth->partitions_count, why);
+    if (e != ERR_OK) {
+        return e;
+    }
+    const int32_t added = growth->partitions_count - t->partitions_count;
+    e = check_assignments(growth, added, why);
+    if (e != ERR_OK) {
+        return e;
+    }
+    struct topic_places places;
+    topic_places_pick(ct, growth->directories, growth->directories_count, added, &places);
+    const struct command command = {
+        .kind = COMMAND_PARTITIONS_ADDED,
+        .partitions_added =
+            {
+                .id = t->id,
+                .first = t->partitions_count,
+                .partitions_count = growth->partitions_count,
+                .directories = topic_places_directories(&places),
+                .directory_of = topic_places_directory_of(&places),
+            },
+    };
+    if (metadata_directories_with(t, command.partitions_added.directories) <=
+        COMMAND_DIRECTORIES_MAX) {
+        command_encode(&command, w);
+        e = wbuf_failure(w);
+    } else {
+        (void)snprintf(why,
+                       CONTROLLER_WHY_SIZE,
+                       "Its partitions would be in more than %d data directories: create another "
+                       "topic instead.",
+                       COMMAND_DIRECTORIES_MAX);
+        e = ERR_PARTITIONS_INVALID;
+    }
+    topic_places_done(&places);
     return e;
 }
 

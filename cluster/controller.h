@@ -9,7 +9,8 @@
  *  2. The state is a function of the log's commands alone: no clock, no randomness; ids come in.
  *  3. A deleted topic is remembered until its owners have removed its logs (TOPIC_PURGED): a crash
  *     in between must not leave them on disk for ever.
- *  4. The data directory of each partition is picked here, once, and stands in the command.
+ *  4. The data directory of each partition is picked here, once, and stands in the command
+ *     (topic_places.h).
  *  5. A producer id is handed out once: blocks are taken by a command before their first use, and
  *     what a stop leaves of a block is never used.
  *
@@ -68,6 +69,23 @@ enum err controller_propose_topic(const struct controller *ct,
                                   struct controller_topic *topic,
                                   struct wbuf *w,
                                   char why[CONTROLLER_WHY_SIZE]);
+enum {
+    CONTROLLER_NO_ASSIGNMENTS = -1,
+};
+
+struct controller_growth {
+    struct slice name;
+    int32_t partitions_count;  /* All that it shall have. */
+    int32_t assignments_count; /* How many replica lists came with it, or NO_ASSIGNMENTS. */
+    const struct placement_directory *directories; /* As of struct controller_topic. */
+    uint32_t directories_count;
+};
+
+/* ERR_TOPIC_UNKNOWN, ERR_PARTITIONS_INVALID, ERR_ASSIGNMENT_INVALID */
+enum err controller_propose_partitions(const struct controller *ct,
+                                       const struct controller_growth *growth,
+                                       struct wbuf *w,
+                                       char why[CONTROLLER_WHY_SIZE]);
 /* By id, or by name if id is zero. ERR_TOPIC_UNKNOWN */
 enum err controller_propose_delete(const struct controller *ct,
                                    const struct uuid *id,

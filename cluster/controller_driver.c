@@ -8,6 +8,7 @@
 #include "cluster/broadcast.h"
 #include "cluster/cluster_priv.h"
 #include "cluster/controller.h"
+#include "cluster/controller_judge.h"
 #include "cluster/memory.h"
 #include "core/assert.h"
 #include "core/logger.h"
@@ -46,6 +47,7 @@ enum change_kind {
     CHANGE_TOPIC_DELETE,
     CHANGE_TOPIC_PURGED,
     CHANGE_PRODUCER_IDS,
+    CHANGE_PARTITIONS,
 };
 
 /* One change of the state on its way: queued, then appended, then broadcast. */
@@ -439,6 +441,7 @@ static void change_committed(struct controller_driver *d, struct change *change)
     switch (change->kind) {
     case CHANGE_TOPIC_CREATE:
     case CHANGE_TOPIC_DELETE:
+    case CHANGE_PARTITIONS:
         broadcast_change(d, change);
         return;
     case CHANGE_PRODUCER_IDS:
@@ -463,80 +466,10 @@ static void change_committed(struct controller_driver *d, struct change *change)
 
 /* ---- appending ---- */
 
-/* Where new partitions may go: data directories that work and have space for records. */
-struct places {
-    struct placement_directory directories[CLUSTER_DATA_DIRS_MAX];
-    uint32_t count;
-};
-
-static void add_place(struct places *places, const struct shard_dir *dir)
-{
-    places->directories[places->count++] = (struct placement_directory){
-        .id = dir->settings->id,
-        .free_size = space_left(&dir->space, SPACE_DATA),
-    };
-}
-
-static void find_places(struct controller_driver *d, struct places *places)
-{
-    places->count = 0;
-    for (uint32_t i = 0; i < d->c->dirs_count; i++) {
-        if (shard_dir_takes_new(&d->c->dirs[i])) {
-            add_place(places, &d->c->dirs[i]);
-        }
-    }
-}
-
-/* A new topic wants space for records: it is refused with them. Deletes, and what the broker needs
- * itself, go on. */
-static enum err refuse_for_space(struct controller_driver *d, struct controller_request *r)
-{
-    for (uint32_t i = 0; i < d->c->dirs_count; i++) {
-        (void)space_may_take(&d->c->dirs[i].space, SPACE_DATA, 1); /* Counted as refused. */
-    }
-    (void)snprintf(r->message,
-                   sizeof(r->message),
-                   "The broker's disk is full; free space, or delete topics, and try again.");
-    return ERR_NO_SPACE;
-}
-
-static enum err propose_create(struct controller_driver *d, struct change *change)
-{
-    struct controller_request *r = change->r;
-    struct places places;
-    find_places(d, &places);
-    const bool is_full = places.count == 0;
-    if (is_full) {
-        add_place(&places, group_dir(d)); /* So that all else is judged first. */
-    }
-    struct controller_topic topic = {
-        .id = rand_uuid(&d->c->s->rand),
-        .name = r->in.create_topic.name,
-        .partitions_count = r->in.create_topic.partitions_count,
-        .replication_factor = r->in.create_topic.replication_factor,
-        .configs = r->in.create_topic.configs,
-        .configs_count = r->in.create_topic.configs_count,
-        .directories = places.directories,
-        .directories_count = places.count,
-    };
-    enum err e = controller_propose_topic(d->engine, &topic, &change->bytes, r->message);
-    if (e == ERR_OK && is_full && !r->in.create_topic.is_validate_only) {
-        e = refuse_for_space(d, r);
-    }
-    if (e != ERR_OK) {
-        return e;
-    }
-    r->out.create_topic.id = r->in.create_topic.is_validate_only ? (struct uuid){0} : topic.id;
-    r->out.create_topic.partitions_count = topic.partitions_count;
-    r->out.create_topic.replication_factor = topic.replication_factor;
-    return ERR_OK;
-}
-
+/* What a delete leaves to be done stands in its command. */
 static enum err propose_delete(struct controller_driver *d, struct change *change)
 {
-    struct controller_request *r = change->r;
-    enum err e = controller_propose_delete(
-        d->engine, &r->in.delete_topic.id, r->in.delete_topic.name, &change->bytes, r->message);
+    enum err e = controller_judge(d->c, d->engine, change->r, &change->bytes);
     if (e != ERR_OK) {
         return e;
     }
@@ -548,35 +481,21 @@ static enum err propose_delete(struct controller_driver *d, struct change *chang
     return ERR_OK;
 }
 
-static void propose_node(struct controller_driver *d, struct change *change)
-{
-    const struct cluster_settings *settings = d->c->settings;
-    const struct uuid incarnation = rand_uuid(&d->c->s->rand);
-    struct uuid directories[CLUSTER_DATA_DIRS_MAX];
-    for (uint32_t i = 0; i < settings->data_dirs_count; i++) {
-        directories[i] = settings->data_dirs[i].id;
-    }
-    controller_propose_node(settings->node_id,
-                            &incarnation,
-                            settings->rack,
-                            slice_of(directories, settings->data_dirs_count * UUID_SIZE),
-                            &change->bytes);
-}
-
 static enum err propose(struct controller_driver *d, struct change *change)
 {
     const struct cluster_settings *settings = d->c->settings;
     change->bytes.size = 0; /* A retry judges again: the state may have changed meanwhile. */
     switch (change->kind) {
     case CHANGE_TOPIC_CREATE:
-        return propose_create(d, change);
+    case CHANGE_PARTITIONS:
+        return controller_judge(d->c, d->engine, change->r, &change->bytes);
     case CHANGE_TOPIC_DELETE:
         return propose_delete(d, change);
     case CHANGE_FEATURE_LEVEL:
         (void)controller_propose_feature_level(d->engine, &change->bytes);
         break;
     case CHANGE_NODE:
-        propose_node(d, change);
+        controller_judge_node(d->c, &change->bytes);
         break;
     case CHANGE_TOPIC_PURGED:
         controller_propose_purged(&change->topic_id, &change->bytes);
@@ -590,8 +509,8 @@ static enum err propose(struct controller_driver *d, struct change *change)
 
 static bool is_nothing_to_append(const struct change *change)
 {
-    if (change->kind == CHANGE_TOPIC_CREATE) {
-        return change->r->in.create_topic.is_validate_only;
+    if (change->r != NULL && controller_judge_is_question(change->r)) {
+        return true;
     }
     return change->bytes.size == 0; /* The feature level is set already. */
 }
@@ -942,6 +861,21 @@ void controller_driver_free(struct controller_driver *d)
 
 /* ---- requests ---- */
 
+static enum change_kind kind_of(enum controller_request_kind kind)
+{
+    switch (kind) {
+    case CONTROLLER_CREATE_TOPIC:
+        return CHANGE_TOPIC_CREATE;
+    case CONTROLLER_DELETE_TOPIC:
+        return CHANGE_TOPIC_DELETE;
+    case CONTROLLER_ALLOCATE_PRODUCER_ID:
+        return CHANGE_PRODUCER_IDS;
+    case CONTROLLER_CREATE_PARTITIONS:
+        return CHANGE_PARTITIONS;
+    }
+    panic("no such request of the controller");
+}
+
 void controller_driver_serve(struct controller_driver *d, struct controller_request *r)
 {
     if (d->has_given_up || d->state == DRIVER_STOPPING || d->state == DRIVER_STOPPED) {
@@ -957,8 +891,7 @@ void controller_driver_serve(struct controller_driver *d, struct controller_requ
         hand_out_ids(d);
         return;
     }
-    struct change *change = change_new(
-        d, r->kind == CONTROLLER_CREATE_TOPIC ? CHANGE_TOPIC_CREATE : CHANGE_TOPIC_DELETE);
+    struct change *change = change_new(d, kind_of(r->kind));
     change->r = r;
     queue_change(d, change);
 }

@@ -240,6 +240,78 @@ enum err metadata_add_topic(struct metadata *m,
     return ERR_OK;
 }
 
+/* The number of a directory among the topic's, with which it may become one of them. */
+static uint8_t number_directory(struct topic *t, const struct uuid *id)
+{
+    uint32_t i = 0;
+    while (i < t->directories_count && !uuid_equal(&t->directories[i], id)) {
+        i++;
+    }
+    if (i == t->directories_count) {
+        assert_cmp(i, <, COMMAND_DIRECTORIES_MAX);
+        t->directories = memory_realloc_array(t->directories, i + 1, sizeof(*t->directories));
+        t->directories[i] = *id;
+        t->directories_count++;
+    }
+    return (uint8_t)i;
+}
+
+static void add_directories(struct topic *t, const struct command_partitions_added *added)
+{
+    const uint32_t count = (uint32_t)(added->directories.size / UUID_SIZE);
+    uint8_t numbers[COMMAND_DIRECTORIES_MAX];
+    for (uint32_t i = 0; i < count; i++) {
+        struct uuid id;
+        memcpy(&id, added->directories.data + (size_t)i * UUID_SIZE, UUID_SIZE);
+        numbers[i] = number_directory(t, &id);
+    }
+    if (t->directories_count == 1) {
+        return;
+    }
+    uint8_t *directory_of = memory_alloc((size_t)added->partitions_count);
+    if (t->directory_of != NULL) {
+        memcpy(directory_of, t->directory_of, (size_t)added->first);
+    }
+    for (int32_t p = added->first; p < added->partitions_count; p++) {
+        directory_of[p] = numbers[count == 1 ? 0 : added->directory_of.data[p - added->first]];
+    }
+    free(t->directory_of);
+    t->directory_of = directory_of;
+}
+
+uint32_t metadata_directories_with(const struct topic *t, struct slice directories)
+{
+    const uint32_t count = (uint32_t)(directories.size / UUID_SIZE);
+    uint32_t all = t->directories_count;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t j = 0;
+        const uint8_t *id = directories.data + (size_t)i * UUID_SIZE;
+        while (j < t->directories_count && memcmp(t->directories[j].bytes, id, UUID_SIZE) != 0) {
+            j++;
+        }
+        all += j == t->directories_count;
+    }
+    return all;
+}
+
+enum err metadata_add_partitions(struct metadata *m,
+                                 const struct command_partitions_added *added,
+                                 const struct topic **ret_topic)
+{
+    struct topic *t = m->by_id[find_slot(m, &added->id)];
+    if (t == NULL) {
+        return ERR_NOT_FOUND;
+    }
+    if (added->first != t->partitions_count ||
+        metadata_directories_with(t, added->directories) > COMMAND_DIRECTORIES_MAX) {
+        return ERR_INVALID;
+    }
+    add_directories(t, added);
+    t->partitions_count = added->partitions_count;
+    *ret_topic = t;
+    return ERR_OK;
+}
+
 bool metadata_remove_topic(struct metadata *m, const struct uuid *id)
 {
     struct topic *t = m->by_id[find_slot(m, id)];

@@ -23,8 +23,16 @@ void metadata_set_leader_epoch(struct metadata *m, int32_t leader_epoch);
 enum err metadata_add_topic(struct metadata *m,
                             const struct command_topic_created *created,
                             const struct topic **ret_topic);
+/* The topic with its new partitions. ERR_NOT_FOUND if it is unknown, ERR_INVALID if the command is
+ * not about the topic as it is, or its partitions would be in too many directories. */
+enum err metadata_add_partitions(struct metadata *m,
+                                 const struct command_partitions_added *added,
+                                 const struct topic **ret_topic);
 /* False if unknown. Pointers to it are dead afterwards. */
 bool metadata_remove_topic(struct metadata *m, const struct uuid *id);
+
+/* In how many directories its partitions would be with these. */
+uint32_t metadata_directories_with(const struct topic *t, struct slice directories);
 
 /* What is in effect for a topic. */
 struct topic_config_set metadata_topic_configs(const struct metadata *m, const struct topic *t);

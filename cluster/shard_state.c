@@ -240,6 +240,13 @@ static void apply_command(struct cluster *c, struct broadcast_leg *leg, struct s
         leg->next_partition = 0;
         leg->partitions_count = t->partitions_count;
         return;
+    case COMMAND_PARTITIONS_ADDED:
+        e = metadata_add_partitions(c->metadata, &command.partitions_added, &t);
+        assert_cmp(e, ==, ERR_OK);
+        leg->topic_id = t->id;
+        leg->next_partition = command.partitions_added.first;
+        leg->partitions_count = t->partitions_count;
+        return;
     case COMMAND_TOPIC_DELETED:
         /* The name goes at once; the logs go when shard 0 orders it. */
         (void)metadata_remove_topic(c->metadata, &command.topic_deleted.id);

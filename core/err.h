@@ -38,6 +38,7 @@
     X(TOPIC_NAME_INVALID)    /* Not a legal topic name, or collides with one. */       \
     X(PARTITIONS_INVALID)    /* Partition count out of range. */                       \
     X(REPLICATION_INVALID)   /* Replication factor cannot be met. */                   \
+    X(ASSIGNMENT_INVALID)    /* Replicas chosen by hand that cannot be. */             \
     X(CONFIG_INVALID)        /* Unknown configuration name or bad value. */            \
     X(POLICY)                /* The topic's configuration does not allow it. */        \
     X(NEWER_FORMAT)          /* Data written by a newer version of the program. */     \

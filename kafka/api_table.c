@@ -7,6 +7,7 @@
 #include "kafka/proto/api_keys.h"
 #include "kafka/proto/api_versions.h"
 #include "kafka/proto/create_acls.h"
+#include "kafka/proto/create_partitions.h"
 #include "kafka/proto/create_topics.h"
 #include "kafka/proto/delete_acls.h"
 #include "kafka/proto/delete_records.h"
@@ -62,6 +63,7 @@ const struct api API_TABLE[API_COUNT] = {
     {API_LIST_TRANSACTIONS,               0,     0,     2,  CONN_BARRIER, API_QUOTA_REQUEST,    &LIST_TRANSACTIONS_API,               handle_list_transactions},
     {API_LIST_CONFIG_RESOURCES,           0,     0,     1,  CONN_BARRIER, API_QUOTA_REQUEST,    &LIST_CONFIG_RESOURCES_API,           handle_list_config_resources},
     {API_DESCRIBE_TOPIC_PARTITIONS,       0,     0,     0,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_TOPIC_PARTITIONS_API,       handle_describe_topic_partitions},
+    {API_CREATE_PARTITIONS,               0,     0,     3,  CONN_BARRIER, API_QUOTA_CONTROLLER, &CREATE_PARTITIONS_API,               handle_create_partitions},
 };
 /* clang-format on */
 

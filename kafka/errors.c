@@ -56,6 +56,8 @@ enum kafka_error kafka_error_of(enum err e)
         return KAFKA_INVALID_PARTITIONS;
     case ERR_REPLICATION_INVALID:
         return KAFKA_INVALID_REPLICATION_FACTOR;
+    case ERR_ASSIGNMENT_INVALID:
+        return KAFKA_INVALID_REPLICA_ASSIGNMENT;
     case ERR_CONFIG_INVALID:
         return KAFKA_INVALID_CONFIG;
     case ERR_POLICY:
@@ -129,6 +131,9 @@ static const char *advice_text(enum err e)
         return "The number of partitions must be above 0, within the broker's limit, or -1.";
     case ERR_REPLICATION_INVALID:
         return "The replication factor must be at least 1 and at most the number of brokers.";
+    case ERR_ASSIGNMENT_INVALID:
+        return "Replica assignments may name only brokers of the cluster, each once, one list for "
+               "each new partition.";
     case ERR_CONFIG_INVALID:
         return "Unknown configuration name, or a value that it does not take.";
     case ERR_POLICY:

@@ -10,6 +10,7 @@ struct request;
 void handle_alter_partition_reassignments(struct request *r);
 void handle_api_versions(struct request *r);
 void handle_create_acls(struct request *r);
+void handle_create_partitions(struct request *r);
 void handle_create_topics(struct request *r);
 void handle_delete_acls(struct request *r);
 void handle_delete_records(struct request *r);

@@ -6,9 +6,10 @@ import atexit
 from support.check import equal, expect, run_all
 from support.definitions import ask
 from support.node import Node, fresh_dir
-from support.wire import Connection
+from support.wire import Connection, batch
 
-NONE, UNKNOWN_TOPIC, UNSUPPORTED_VERSION, INVALID_ASSIGNMENT, INVALID_REQUEST = 0, 3, 35, 39, 42
+NONE, UNKNOWN_TOPIC, UNSUPPORTED_VERSION, TOPIC_EXISTS, INVALID_PARTITIONS, INVALID_RF = 0, 3, 35, 36, 37, 38
+INVALID_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST = 39, 40, 42
 SECURITY_DISABLED, ELECTION_NOT_NEEDED, NO_REASSIGNMENT, RESOURCE_NOT_FOUND, DUPLICATE = 54, 84, 85, 91, 92
 INVALID_UPDATE, TRANSACTIONAL_ID_NOT_FOUND, MISMATCHED_ENDPOINT, UNSUPPORTED_ENDPOINT = 95, 105, 114, 115
 NOT_ASKED = -2147483648
@@ -84,6 +85,86 @@ def test_describe_topic_partitions():
         expect(every == sorted(every) and a in every and b in every, f"all topics: {every}")
         equal(describe_topics(c, ["never"])[0], [("never", UNKNOWN_TOPIC, [])], "unknown")
         equal(describe_topics(c, ["never"])[0], [("never", UNKNOWN_TOPIC, [])], "not created by the question")
+
+
+# ---- more partitions ----
+
+def grow(c, topics, version=3, validate_only=False):
+    """Errors of {name: count, or (count, replica lists)}."""
+    rows = [{"name": name, "count": ask_for[0], "assignments": [{"broker_ids": b} for b in ask_for[1]]}
+            if isinstance(ask_for, tuple) else {"name": name, "count": ask_for, "assignments": None}
+            for name, ask_for in topics]
+    answer = ask(c, "create_partitions", version, {"topics": rows, "timeout_ms": 10000, "validate_only": validate_only})
+    equal([r["name"] for r in answer["results"]], [name for name, _ in topics], "one result each")
+    for r in answer["results"]:
+        equal(bool(r["error_message"]), r["error_code"] != NONE, f"a message with an error: {r}")
+    return [r["error_code"] for r in answer["results"]]
+
+
+def partitions_of(c, topic):
+    topics = ask(c, "metadata", 12, {"topics": [{"name": topic}], "allow_auto_topic_creation": 0})["topics"]
+    return [p["partition_index"] for p in topics[0]["partitions"]]
+
+
+def test_c095_partitions_only_grow():
+    with connect() as c:
+        topic = new_topic(c, 4)
+        equal(c.produce(topic, 3, batch([b"kept"]))[0], NONE, "produce")
+        before = c.fetch(topic, 3, 0)
+        equal(grow(c, [(topic, 2)]), [INVALID_PARTITIONS], "fewer")
+        equal(grow(c, [(topic, 4)]), [INVALID_PARTITIONS], "as many")
+        equal(grow(c, [(topic, 0)]), [INVALID_PARTITIONS], "none")
+        equal(grow(c, [(topic, -1)]), [INVALID_PARTITIONS], "-1")
+        equal(grow(c, [(topic, 8)], validate_only=True), [NONE], "only asked")
+        for lists in ([[1]] * 3, [], [[1]] * 5, [[2]] * 4, [[1, 1]] * 4, [[]] * 4):
+            equal(grow(c, [(topic, (8, lists))]), [INVALID_ASSIGNMENT], f"{lists}")
+        equal(partitions_of(c, topic), [0, 1, 2, 3], "nothing changed")
+        equal(grow(c, [(topic, (6, [[1]] * 2))]), [NONE], "by hand")
+        equal(grow(c, [(topic, 8), ("absent", 2), ("twice", 3), ("twice", 4)]),
+              [NONE, UNKNOWN_TOPIC, INVALID_REQUEST, INVALID_REQUEST], "each for itself")
+        equal(partitions_of(c, topic), list(range(8)), "grown")
+        for partition in range(4, 8):
+            equal(c.produce(topic, partition, batch([b"new"]))[0], NONE, "produce at once")
+        equal(c.fetch(topic, 3, 0), before, "what was there stays")
+        for version in (0, 1, 2, 3):
+            equal(grow(c, [(topic, 9 + version)], version), [NONE], f"v{version}")
+        equal(grow(c, [(topic, 1 << 30)]), [INVALID_PARTITIONS], "too many")
+
+
+def test_grown_topics_outlive_kills_and_deletes():
+    with Node(fresh_dir("admin_apis_grown") / "data") as own:
+        with Connection(own.kafka) as c:
+            equal(c.create_topic("a", 2), NONE, "create")
+            equal(grow(c, [("a", 5)]), [NONE], "grow")
+            equal(c.produce("a", 4, batch([b"v"]))[0], NONE, "produce")
+        own.kill()
+        with Node(own.data_dir) as again:
+            with Connection(again.kafka) as c:
+                equal(partitions_of(c, "a"), list(range(5)), "after kill -9")
+                equal(c.produce("a", 4, batch([b"w"]))[:2], (NONE, 1), "after what was produced before")
+                equal(grow(c, [("a", 6)]), [NONE], "grow again")
+                equal(c.delete_topic("a"), NONE, "delete")
+                equal(c.create_topic("a", 1), NONE, "create again")
+                equal(partitions_of(c, "a"), [0], "a new topic")
+                equal(grow(c, [("a", 3)]), [NONE], "grow the new one")
+            equal(again.stop()[0], 0, "a clean stop")
+
+
+def test_c085_validate_only_checks_everything():
+    with connect() as c:
+        a = new_topic(c)
+
+        def validate(name, replication_factor=1, configs=()):
+            answer = ask(c, "create_topics", 5, {"timeout_ms": 1000, "validate_only": True, "topics": [
+                {"name": name, "num_partitions": 1, "replication_factor": replication_factor,
+                 "configs": [{"name": n, "value": v} for n, v in configs]}]})
+            return answer["topics"][0]["error_code"]
+        equal(validate(a), TOPIC_EXISTS, "there already")
+        equal(validate("c085-b"), NONE, "new")
+        equal(validate("c085-c", 99), INVALID_RF, "too many replicas")
+        equal(validate("c085-d", configs=[("foo", "bar")]), INVALID_CONFIG, "no such config")
+        names = {t["name"] for t in ask(c, "metadata", 12, {"topics": None})["topics"]}
+        expect(not any(n.startswith("c085-") for n in names), f"nothing was created: {names}")
 
 
 # ---- elections and reassignments ----

@@ -321,6 +321,23 @@ enum err sim_node_create_topic_with(struct sim_node *n,
     return e;
 }
 
+enum err sim_node_create_partitions(struct sim_node *n,
+                                    uint16_t shard_id,
+                                    const char *name,
+                                    int32_t partitions_count)
+{
+    struct controller_request r = {
+        .kind = CONTROLLER_CREATE_PARTITIONS,
+        .in.create_partitions =
+            {
+                .name = slice_of_string(name),
+                .partitions_count = partitions_count,
+                .assignments_count = -1,
+            },
+    };
+    return run_request(n, shard_id, &r);
+}
+
 enum err sim_node_delete_topic(struct sim_node *n, uint16_t shard_id, const char *name)
 {
     struct controller_request r = {

@@ -79,6 +79,11 @@ enum err sim_node_create_topic_with(struct sim_node *n,
                                     const struct config_pair *configs,
                                     uint32_t configs_count,
                                     struct uuid *ret_id);
+/* Gives a topic more partitions, likewise. */
+enum err sim_node_create_partitions(struct sim_node *n,
+                                    uint16_t shard_id,
+                                    const char *name,
+                                    int32_t partitions_count);
 enum err sim_node_delete_topic(struct sim_node *n, uint16_t shard_id, const char *name);
 int64_t sim_node_allocate_producer_id(struct sim_node *n, uint16_t shard_id);
 /* Submits op from the given shard and waits; returns its result. */

@@ -42,12 +42,21 @@ static size_t make(struct command *commands, struct wbuf *configs)
     commands[n++] = (struct command){COMMAND_TOPIC_DELETED, .topic_deleted = {id, 12}};
     commands[n++] = (struct command){COMMAND_TOPIC_PURGED, .topic_purged = {id}};
     commands[n++] = (struct command){COMMAND_PRODUCER_IDS, .producer_ids = {7, 1000, 1000}};
+    commands[n++] = (struct command){
+        COMMAND_PARTITIONS_ADDED,
+        .partitions_added =
+            {id, 2, 5, slice_of(two, sizeof(two)), slice_of(places, sizeof(places))},
+    };
+    commands[n++] = (struct command){
+        COMMAND_PARTITIONS_ADDED,
+        .partitions_added = {id, 2, 5, slice_of(two, sizeof(two[0])), {0}},
+    };
     return n;
 }
 
 Test(commands, what_is_encoded_is_decoded_and_encodes_the_same)
 {
-    struct command commands[8];
+    struct command commands[16];
     struct wbuf configs;
     const size_t count = make(commands, &configs);
     for (size_t i = 0; i < count; i++) {
@@ -90,9 +99,28 @@ Test(commands, layout_of_a_created_topic_is_fixed)
     cr_assert(eq(int, rbuf_finish(&r), ERR_OK));
 }
 
+Test(commands, layout_of_added_partitions_is_fixed)
+{
+    static const uint8_t golden[] = {
+        7, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, /* kind, version, id */
+        0, 0, 0, 2, 0, 0, 0, 4,                                      /* from 2 to 4 partitions */
+        2, /* directories: two ids, then one byte for each new partition */
+        1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1,  1,  1,  1,  1,  2,  2,
+        2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2,  2,  2,  1,  0,
+    };
+    struct command decoded;
+    cr_assert(eq(int, command_decode(slice_of(golden, sizeof(golden)), &decoded), ERR_OK));
+    cr_assert(eq(int, decoded.kind, COMMAND_PARTITIONS_ADDED));
+    cr_assert(eq(i32, decoded.partitions_added.first, 2));
+    cr_assert(eq(i32, decoded.partitions_added.partitions_count, 4));
+    cr_assert(eq(sz, decoded.partitions_added.directories.size, 2 * UUID_SIZE));
+    cr_assert(eq(sz, decoded.partitions_added.directory_of.size, 2));
+    cr_assert(eq(u8, decoded.partitions_added.directory_of.data[0], 1));
+}
+
 Test(commands, every_prefix_and_every_surplus_is_an_error)
 {
-    struct command commands[8];
+    struct command commands[16];
     struct wbuf configs;
     const size_t count = make(commands, &configs);
     for (size_t i = 0; i < count; i++) {
@@ -149,8 +177,16 @@ Test(commands, hostile_counts_are_refused)
                           .directory_of = slice_of(third, sizeof(third))},
     };
     const struct command ids = {COMMAND_PRODUCER_IDS, .producer_ids = {1, -1, 1000}};
-    const struct command *bad[] = {&none, &nowhere, &ids};
-    for (size_t i = 0; i < 3; i++) {
+    const struct command fewer = {
+        COMMAND_PARTITIONS_ADDED,
+        .partitions_added = {id, 5, 5, slice_of(two, sizeof(two[0])), {0}},
+    };
+    const struct command elsewhere = {
+        COMMAND_PARTITIONS_ADDED,
+        .partitions_added = {id, 2, 5, slice_of(two, sizeof(two)), slice_of(third, sizeof(third))},
+    };
+    const struct command *bad[] = {&none, &nowhere, &ids, &fewer, &elsewhere};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct wbuf w;
         wbuf_init(&w, COMMAND_SIZE_MAX);
         command_encode(bad[i], &w);

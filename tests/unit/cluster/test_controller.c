@@ -319,6 +319,146 @@ Test(controller, directories_are_counted_and_forgotten)
     tear_down(&f);
 }
 
+static enum err grow(struct fixture *f, struct controller_growth *growth)
+{
+    struct wbuf w;
+    wbuf_init(&w, COMMAND_SIZE_MAX);
+    const struct placement_directory only = {.id = DIRS[0], .free_size = 1};
+    if (growth->directories_count == 0) {
+        growth->directories = &only;
+        growth->directories_count = 1;
+    }
+    f->why[0] = '\0';
+    enum err e = controller_propose_partitions(f->ct, growth, &w, f->why);
+    if (e == ERR_OK) {
+        apply(f, &w);
+    }
+    wbuf_done(&w);
+    return e;
+}
+
+Test(controller, growth_is_judged_by_kafkas_rules)
+{
+    static const struct {
+        const char *name;
+        int32_t partitions;
+        int32_t assignments;
+        enum err e;
+        const char *why;
+    } rows[] = {
+        {"absent", 9, -1, ERR_TOPIC_UNKNOWN, "does not host"},
+        {"t", 4, -1, ERR_PARTITIONS_INVALID, "already has 4 partition(s)"},
+        {"t", 3, -1, ERR_PARTITIONS_INVALID, "3 would not be an increase"},
+        {"t", 0, -1, ERR_PARTITIONS_INVALID, "not be an increase"},
+        {"t", INT32_MIN, -1, ERR_PARTITIONS_INVALID, "not be an increase"},
+        {"t", 51, -1, ERR_PARTITIONS_INVALID, "a topic may have 50"},
+        {"t", 8, 3, ERR_ASSIGNMENT_INVALID, "add 4 additional partition(s), but 3"},
+        {"t", 8, 0, ERR_ASSIGNMENT_INVALID, "but 0 assignment(s)"},
+        {"t", 8, 4, ERR_OK, ""},
+        {"t", 50, -1, ERR_OK, ""},
+        {"u", 50, -1, ERR_OK, ""},
+        {"v", 2, -1, ERR_PARTITIONS_INVALID, "delete topics or ask for fewer"},
+    };
+    struct fixture f;
+    set_up(&f);
+    f.settings.partitions_max = 101;
+    cr_assert(eq(int, create(&f, "t", 4, 1), ERR_OK));
+    cr_assert(eq(int, create(&f, "u", 49, 1), ERR_OK));
+    cr_assert(eq(int, create(&f, "v", 1, 1), ERR_OK));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct controller_growth growth = {
+            .name = slice_of_string(rows[i].name),
+            .partitions_count = rows[i].partitions,
+            .assignments_count = rows[i].assignments,
+        };
+        cr_assert(eq(int, grow(&f, &growth), rows[i].e), "row %zu: %s", i, f.why);
+        cr_assert(strstr(f.why, rows[i].why) != NULL, "row %zu: %s", i, f.why);
+    }
+    cr_assert(eq(u64, controller_partitions_count(f.ct), 101));
+    tear_down(&f);
+}
+
+/* What the old ones are in stays, whatever the new ones bring along. */
+Test(controller, new_partitions_may_be_in_other_directories)
+{
+    struct fixture f;
+    set_up(&f);
+    cr_assert(eq(int, create(&f, "t", 2, 1), ERR_OK));
+    static const int order[][2] = {{0, 0}, {1, 1}, {2, 0}};
+    for (int32_t i = 0; i < 3; i++) {
+        const struct placement_directory places[] = {
+            {.id = DIRS[order[i][0]], .free_size = 1000},
+            {.id = DIRS[order[i][1]], .free_size = 1000},
+        };
+        struct controller_growth growth = {
+            .name = slice_of_string("t"),
+            .partitions_count = 4 + 2 * i,
+            .assignments_count = CONTROLLER_NO_ASSIGNMENTS,
+            .directories = places,
+            .directories_count = order[i][0] == order[i][1] ? 1 : 2,
+        };
+        cr_assert(eq(int, grow(&f, &growth), ERR_OK), "%s", f.why);
+    }
+    const struct topic *t = metadata_topic_by_name(controller_metadata(f.ct), slice_of_string("t"));
+    static const int expected[] = {0, 0, 0, 0, 1, 1, 2, 2};
+    cr_assert(eq(i32, t->partitions_count, 8));
+    for (int32_t p = 0; p < 8; p++) {
+        cr_assert(uuid_equal(topic_directory(t, p), &DIRS[expected[p]]), "partition %d", p);
+    }
+    cr_assert(eq(u64, controller_directory_partitions(f.ct, &DIRS[0]), 4));
+    cr_assert(eq(u64, controller_directory_partitions(f.ct, &DIRS[1]), 2));
+    cr_assert(eq(u64, controller_directory_partitions(f.ct, &DIRS[2]), 2));
+    tear_down(&f);
+}
+
+Test(controller, growth_that_is_not_about_the_topic_as_it_is_is_corrupt)
+{
+    struct fixture f;
+    set_up(&f);
+    cr_assert(eq(int, create(&f, "t", 4, 1), ERR_OK));
+    const struct topic *t = metadata_topic_by_name(controller_metadata(f.ct), slice_of_string("t"));
+    const struct uuid other = {{77}};
+    const struct command_partitions_added rows[] = {
+        {t->id, 3, 6, slice_of(DIRS, UUID_SIZE), {0}},
+        {t->id, 5, 6, slice_of(DIRS, UUID_SIZE), {0}},
+        {other, 4, 6, slice_of(DIRS, UUID_SIZE), {0}},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct wbuf w;
+        wbuf_init(&w, COMMAND_SIZE_MAX);
+        const struct command c = {.kind = COMMAND_PARTITIONS_ADDED, .partitions_added = rows[i]};
+        command_encode(&c, &w);
+        cr_assert(eq(int, controller_apply(f.ct, wbuf_slice(&w)), ERR_CORRUPT), "row %zu", i);
+        wbuf_done(&w);
+    }
+    cr_assert(eq(i32, t->partitions_count, 4));
+    tear_down(&f);
+}
+
+/* A topic may not get into more directories than a command can name. */
+Test(controller, growth_into_too_many_directories_is_refused)
+{
+    struct fixture f;
+    set_up(&f);
+    f.settings.partitions_max = 1000;
+    f.settings.partitions_per_topic_max = 1000;
+    cr_assert(eq(int, create(&f, "t", 1, 1), ERR_OK));
+    for (int32_t i = 1; i <= COMMAND_DIRECTORIES_MAX; i++) {
+        const struct placement_directory place = {.id = {{9, (uint8_t)i}}, .free_size = 1};
+        struct controller_growth growth = {
+            .name = slice_of_string("t"),
+            .partitions_count = 1 + i,
+            .assignments_count = CONTROLLER_NO_ASSIGNMENTS,
+            .directories = &place,
+            .directories_count = 1,
+        };
+        enum err e = grow(&f, &growth);
+        const bool fits = i < COMMAND_DIRECTORIES_MAX;
+        cr_assert(eq(int, e, fits ? ERR_OK : ERR_PARTITIONS_INVALID), "%d: %s", i, f.why);
+    }
+    tear_down(&f);
+}
+
 Test(controller, a_snapshot_rebuilds_the_state)
 {
     struct fixture f;
@@ -328,6 +468,18 @@ Test(controller, a_snapshot_rebuilds_the_state)
         (void)snprintf(name, sizeof(name), "t%d", i);
         cr_assert(eq(int, create(&f, name, 1 + i % 3, 1), ERR_OK));
     }
+    const struct placement_directory places[] = {
+        {.id = DIRS[1], .free_size = 1000},
+        {.id = DIRS[2], .free_size = 1000},
+    };
+    struct controller_growth growth = {
+        .name = slice_of_string("t4"),
+        .partitions_count = 9,
+        .assignments_count = CONTROLLER_NO_ASSIGNMENTS,
+        .directories = places,
+        .directories_count = 2,
+    };
+    cr_assert(eq(int, grow(&f, &growth), ERR_OK));
     const struct uuid none = {{0}};
     cr_assert(eq(int, drop(&f, &none, "t3"), ERR_OK));
     struct wbuf w;

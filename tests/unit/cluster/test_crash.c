@@ -23,6 +23,7 @@ enum {
     SEEDS = 25,
     LIVES = 8,
     PARTITIONS = 5,
+    PARTITIONS_FIRST = 2, /* The topic grows, one partition per life. */
     BATCHES_MAX = 4000,
     BATCH_SIZE_MAX = 256,
 };
@@ -48,6 +49,7 @@ struct world {
     struct sim_node *n;
     struct uuid topic;
     bool has_topic;
+    int32_t partitions_count; /* That it was said to have. */
     struct producer producers[PARTITIONS];
     int64_t pid_last;
     int32_t epoch_last;
@@ -174,13 +176,27 @@ static void check_partition(struct world *w, int32_t partition)
 
 /* ---- lives ---- */
 
+/* As many partitions as were told of are there; maybe more, if a crash took the answer. */
+static void grow(struct world *w)
+{
+    const struct metadata *m = cluster_metadata(sim_node_cluster(w->n, 0));
+    const struct topic *t = metadata_topic_by_name(m, slice_of_string("orders"));
+    cr_assert(le(i32, w->partitions_count, t->partitions_count));
+    w->partitions_count = t->partitions_count;
+    if (w->partitions_count < PARTITIONS) {
+        const int32_t count = w->partitions_count + 1;
+        cr_assert(eq(int, sim_node_create_partitions(w->n, 0, "orders", count), ERR_OK));
+        w->partitions_count = count;
+    }
+}
+
 static void after_start(struct world *w)
 {
     const int32_t epoch = metadata_leader_epoch(cluster_metadata(sim_node_cluster(w->n, 0)));
     cr_assert(lt(i32, w->epoch_last, epoch));
     w->epoch_last = epoch;
     if (!w->has_topic) {
-        enum err e = sim_node_create_topic(w->n, 0, "orders", PARTITIONS, &w->topic);
+        enum err e = sim_node_create_topic(w->n, 0, "orders", PARTITIONS_FIRST, &w->topic);
         if (e == ERR_TOPIC_EXISTS) { /* Durable before the crash that took the answer. */
             const struct topic *t = metadata_topic_by_name(
                 cluster_metadata(sim_node_cluster(w->n, 0)), slice_of_string("orders"));
@@ -190,7 +206,8 @@ static void after_start(struct world *w)
         }
         w->has_topic = true;
     }
-    for (int32_t i = 0; i < PARTITIONS; i++) {
+    grow(w);
+    for (int32_t i = 0; i < w->partitions_count; i++) {
         struct producer *p = &w->producers[i];
         p->is_in_flight = false;
         check_partition(w, i);
@@ -210,7 +227,9 @@ static void churn(struct world *w, int round)
     (void)snprintf(name, sizeof(name), "temp%d", round % 2);
     enum err e = sim_node_create_topic(w->n, 0, name, 3, &id);
     cr_assert(e == ERR_OK || e == ERR_TOPIC_EXISTS, "%s", err_name(e));
-    if (e == ERR_TOPIC_EXISTS) {
+    if (e == ERR_OK) {
+        cr_assert(eq(int, sim_node_create_partitions(w->n, 0, name, 4), ERR_OK));
+    } else {
         cr_assert(eq(int, sim_node_delete_topic(w->n, 0, name), ERR_OK));
     }
 }
@@ -218,7 +237,7 @@ static void churn(struct world *w, int round)
 static void live(struct world *w, uint64_t steps)
 {
     for (uint64_t i = 0; i < steps; i++) {
-        for (int32_t p = 0; p < PARTITIONS; p++) {
+        for (int32_t p = 0; p < w->partitions_count; p++) {
             if (rand_one_in(&w->rand, 4)) {
                 send(w, p);
             }

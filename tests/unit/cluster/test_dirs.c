@@ -162,6 +162,37 @@ Test(dirs, one_that_is_added_gets_new_partitions)
     disk_sim_free(disk);
 }
 
+/* The old partitions stay where they are; new ones go where there is most room, for good. */
+Test(dirs, a_topic_grows_into_one_that_is_added)
+{
+    struct disk_sim *disk = new_disks();
+    struct sim_node *n = start(disk, 2, 1);
+    struct uuid id;
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", PARTITIONS / 2, &id), ERR_OK));
+    for (int32_t p = 0; p < PARTITIONS / 2; p++) {
+        cr_assert(eq(i64, produce(n, 0, &id, p, 1), 0));
+    }
+    stop(n);
+    n = start(disk, 2, 2);
+    cr_assert(eq(int, sim_node_create_partitions(n, 1, "t", PARTITIONS), ERR_OK));
+    for (int32_t p = PARTITIONS / 2; p < PARTITIONS; p++) {
+        cr_assert(eq(i64, produce(n, 1, &id, p, 1), 0));
+        cr_assert(eq(str, (char *)path_of(n, &id, p), "/more"));
+    }
+    stop(n);
+    n = start(disk, 3, 2);
+    expect_ends(n, &id, 1);
+    cr_assert(eq(u32, count_in(n, &id, "/data"), PARTITIONS / 2));
+    cr_assert(eq(u32, count_in(n, &id, "/more"), PARTITIONS / 2));
+    cr_assert(eq(int, sim_node_delete_topic(n, 0, "t"), ERR_OK));
+    sim_node_run(n, 3000);
+    stop(n);
+    n = start(disk, 1, 2);
+    cr_assert(not(sim_node_has_logged(n, "orphan")), "%s", n->log_text);
+    stop(n);
+    disk_sim_free(disk);
+}
+
 /* ---- failing ---- */
 
 Test(dirs, one_that_fails_takes_down_its_partitions_only)
