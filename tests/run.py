@@ -100,6 +100,15 @@ def interop(totals, pattern="*", env=None):
             run(totals, script.stem, [sys.executable, script], env)
 
 
+def matrix(totals, name=None):
+    """Real clients against a node, compared with docs/compatibility.md; or one of them."""
+    run(totals, "clients", [sys.executable, ROOT / "tests/interop/matrix.py", *([name] if name else [])])
+
+
+def is_client(name):
+    return (ROOT / "tests/interop/clients" / name / "client.json").exists()
+
+
 def build(totals, kind):
     return run(totals, f"build {kind}", ["./dev", "build", kind])
 
@@ -138,6 +147,7 @@ def ci(totals):
         [sim, "--first", "1", "--runs", "50", "--check-determinism", "--quiet", "--jobs", str(CORES)])
     run(totals, "mutants", [sys.executable, "tests/sim/run_mutants.py"])
     run(totals, "README's test command", readme_test_command())
+    matrix(totals)
 
 
 def soak(totals, minutes):
@@ -156,7 +166,12 @@ def main():
         unit(totals, "debug", *rest)
         interop(totals, *rest)
     elif mode == "interop":
-        interop(totals, *rest)
+        if rest and is_client(rest[0]):
+            matrix(totals, rest[0])
+        else:
+            interop(totals, *rest)
+            if not rest or rest[0] in "matrix":
+                matrix(totals)
     elif mode == "soak":
         soak(totals, float(rest[0]))
     elif mode == "ci":
