@@ -43,6 +43,7 @@ enum partition_op_kind {
     PARTITION_READ,           /* offset, dst, dst_size -> bytes */
     PARTITION_FIND_TIME,      /* timestamp -> offset, timestamp, epoch */
     PARTITION_TERM_END,       /* leader epoch -> its end offset (KIP-320) */
+    PARTITION_SIZE,           /* -> bytes on disk */
     PARTITION_DELETE_RECORDS, /* offset -> the log starts there, committed; offsets say where */
 };
 
@@ -132,6 +133,9 @@ struct partition_op {
             int32_t leader_epoch;
             int64_t end_offset;
         } term_end;
+        struct {
+            uint64_t log_size;
+        } size;
     } out;
 
     /* Private to cluster/ while in flight. */
@@ -273,6 +277,20 @@ void cluster_stop(struct cluster_set *set,
 const struct metadata *cluster_metadata(const struct cluster *c);
 /* What is in effect for a topic of that metadata, for topic_config_effective. */
 struct topic_config_set cluster_topic_configs(const struct cluster *c, const struct topic *t);
+
+/* The data directories of this node, as this shard sees them. */
+struct cluster_log_dir {
+    struct uuid id;
+    const char *path; /* Valid as long as the settings. */
+    bool is_failed;
+    int64_t usable_size; /* That records may still take; -1 = not known yet. */
+};
+enum {
+    CLUSTER_LOG_DIRS_MAX = 64,
+};
+/* From on_started until on_stopped; returns how many there are. */
+uint32_t cluster_log_dirs(const struct cluster *c,
+                          struct cluster_log_dir ret[CLUSTER_LOG_DIRS_MAX]);
 
 /* What an operator has to do something about. Asks the file system. */
 struct cluster_problem {

@@ -290,6 +290,22 @@ static uint32_t add_problem_of(struct shard_dir *dir, struct cluster_problem *re
     return add_problem(ret, count, &full);
 }
 
+uint32_t cluster_log_dirs(const struct cluster *c, struct cluster_log_dir ret[CLUSTER_LOG_DIRS_MAX])
+{
+    static_assert((int)CLUSTER_LOG_DIRS_MAX == (int)CLUSTER_DATA_DIRS_MAX);
+    for (uint32_t i = 0; i < c->dirs_count; i++) {
+        const struct shard_dir *dir = &c->dirs[i];
+        ret[i] = (struct cluster_log_dir){
+            .id = dir->settings->id,
+            .path = dir->settings->path,
+            .is_failed = dir->is_failed,
+            .usable_size =
+                dir->space.has_sample ? (int64_t)space_left(&dir->space, SPACE_DATA) : -1,
+        };
+    }
+    return c->dirs_count;
+}
+
 uint32_t cluster_problems(struct cluster *c, struct cluster_problem ret[CLUSTER_PROBLEMS_MAX])
 {
     assert_cmp(c->s->id, ==, 0);

@@ -653,6 +653,10 @@ void partition_serve(struct partition *p, struct partition_op *op)
     case PARTITION_TERM_END:
         partition_term_end(p, op);
         return;
+    case PARTITION_SIZE:
+        op->out.size.log_size = partition_log_size(p);
+        partition_finish(p, op, ERR_OK);
+        return;
     case PARTITION_DELETE_RECORDS:
         partition_append(p, op);
         return;

@@ -16,6 +16,7 @@
 #include "kafka/proto/describe_client_quotas.h"
 #include "kafka/proto/describe_cluster.h"
 #include "kafka/proto/describe_configs.h"
+#include "kafka/proto/describe_log_dirs.h"
 #include "kafka/proto/describe_topic_partitions.h"
 #include "kafka/proto/describe_transactions.h"
 #include "kafka/proto/describe_user_scram_credentials.h"
@@ -64,6 +65,7 @@ const struct api API_TABLE[API_COUNT] = {
     {API_LIST_CONFIG_RESOURCES,           0,     0,     1,  CONN_BARRIER, API_QUOTA_REQUEST,    &LIST_CONFIG_RESOURCES_API,           handle_list_config_resources},
     {API_DESCRIBE_TOPIC_PARTITIONS,       0,     0,     0,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_TOPIC_PARTITIONS_API,       handle_describe_topic_partitions},
     {API_CREATE_PARTITIONS,               0,     0,     3,  CONN_BARRIER, API_QUOTA_CONTROLLER, &CREATE_PARTITIONS_API,               handle_create_partitions},
+    {API_DESCRIBE_LOG_DIRS,               1,     1,     5,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_LOG_DIRS_API,               handle_describe_log_dirs},
 };
 /* clang-format on */
 

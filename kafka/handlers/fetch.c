@@ -196,6 +196,7 @@ void fetch_submit(struct fetch *f, struct fetch_part *part, enum partition_op_ki
     case PARTITION_PRODUCE:
     case PARTITION_OFFSETS:
     case PARTITION_FIND_TIME:
+    case PARTITION_SIZE:
     case PARTITION_DELETE_RECORDS:
         assert(false && "not part of a fetch");
     }

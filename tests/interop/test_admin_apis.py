@@ -167,6 +167,29 @@ def test_c085_validate_only_checks_everything():
         expect(not any(n.startswith("c085-") for n in names), f"nothing was created: {names}")
 
 
+# ---- directories ----
+
+def test_describe_log_dirs():
+    directory = fresh_dir("admin_apis_dirs")
+    with Node(directory / "a", "--data-dir", str(directory / "b")) as own, Connection(own.kafka) as c:
+        equal(c.create_topic("t", 6), NONE, "create")
+        equal(c.produce("t", 1, batch([b"x" * 5000]))[0], NONE, "produce")
+        for version in (1, 2, 3, 4, 5):
+            answer = ask(c, "describe_log_dirs", version, {"topics": None})
+            equal(sorted(r["log_dir"].rsplit("/", 1)[1] for r in answer["results"]), ["a", "b"], "directories")
+            equal([r["error_code"] for r in answer["results"]], [NONE, NONE], "errors")
+            found = {p["partition_index"]: p for r in answer["results"] for t in r["topics"] for p in t["partitions"]}
+            equal(sorted(found), list(range(6)), "each partition once")
+            expect(found[1]["partition_size"] > 5000, f"size: {found[1]}")
+            equal({(p["offset_lag"], p["is_future_key"]) for p in found.values()}, {(0, 0)}, "no moves")
+            for r in answer["results"]:
+                equal([(t["name"], len(t["partitions"])) for t in r["topics"]], [("t", 3)], "grouped by topic")
+        answer = ask(c, "describe_log_dirs", 4, {"topics": [{"topic": "t", "partitions": [1, 99]},
+                                                            {"topic": "absent", "partitions": [0]}]})
+        equal([p["partition_index"] for r in answer["results"] for t in r["topics"] for p in t["partitions"]], [1],
+              "only what was asked for and is there")
+
+
 # ---- elections and reassignments ----
 
 def test_elect_leaders():

@@ -45,6 +45,13 @@ struct topic_config_set cluster_topic_configs(const struct cluster *c, const str
     return metadata_topic_configs(cluster_metadata(c), t);
 }
 
+uint32_t cluster_log_dirs(const struct cluster *c, struct cluster_log_dir ret[CLUSTER_LOG_DIRS_MAX])
+{
+    (void)c;
+    ret[0] = (struct cluster_log_dir){.path = "/data", .usable_size = -1};
+    return 1;
+}
+
 void cluster_partition_submit(struct cluster *c, struct partition_op *op)
 {
     assert(op->on_done != NULL);
