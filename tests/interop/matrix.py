@@ -59,6 +59,10 @@ class Failed(Exception):
     pass
 
 
+class TimedOut(Exception):
+    """No answer at all: never taken for a refusal."""
+
+
 class Lacks(Exception):
     """The client cannot do this, and says why."""
 
@@ -101,7 +105,7 @@ class Client:
             done = subprocess.run(command, cwd=self.installed, capture_output=True, text=True, timeout=SECONDS,
                                   input="".join(json.dumps(line) + "\n" for line in lines))
         except subprocess.TimeoutExpired:
-            raise Failed(f"{verb}: no end after {SECONDS} s") from None
+            raise TimedOut(f"{verb}: no end after {SECONDS} s") from None
         if done.returncode:
             error = (done.stderr.strip() or "no error text").splitlines()[-1]
             raise Failed(f"{verb}: {error[:300]}")
@@ -124,7 +128,7 @@ SAMPLES = {
     "empty-value": (b"empty value", b"", []),
     "null-header": (b"k", b"v", [("null", None)]),
     "empty-header": (b"k", b"v", [("empty", b"")]),
-    "headers": (b"k", b"v", [("b", b"2"), ("a", b"1"), ("b", b"3"), ("name \u00fc\u2603", b"\x00\xff")]),
+    "many-headers": (b"k", b"v", [("b", b"2"), ("a", b"1"), ("b", b"3"), ("name \u00fc\u2603", b"\x00\xff")]),
     "binary": (bytes(range(256)), bytes(reversed(range(256))), []),
     "large": (b"k" * 300, b"a row of words, " * 1500, []),
 }
@@ -196,7 +200,7 @@ class Run:
                 self.outcome[step] = getattr(self, step)()
             except Lacks as why:
                 self.outcome[step] = "-", [str(why)]
-            except Failed as why:
+            except (Failed, TimedOut) as why:
                 self.outcome[step] = "FAILS", [str(why)]
             self.seconds[step] = time.monotonic() - began
         return self
@@ -412,7 +416,7 @@ def main():
             for client, future in waiting:
                 try:
                     results.append(future.result())
-                except Failed as error:
+                except (Failed, TimedOut, Lacks) as error:
                     print(f"not ok {client.name}: {error}", flush=True)
                     tally["failed"] += 1
                     continue
