@@ -59,6 +59,17 @@ static const struct cli_option trim_options[] = {
     {0},
 };
 
+static const struct cli_option grow_options[] = {
+    {.letter = 'p', .name = "partitions", .kind = CLI_NUMBER, .value = "N", .help = "how many there are to be", .min = 1, .max = 1000000},
+    {0},
+};
+
+static const struct cli_option alter_options[] = {
+    {.letter = 'c', .name = "config", .kind = CLI_TEXT, .value = "NAME=VALUE", .help = "an option to set: retention.ms=60000", .is_repeatable = true},
+    {.name = "reset", .kind = CLI_TEXT, .value = "NAME", .help = "an option that is to have its default again", .is_repeatable = true},
+    {0},
+};
+
 static const struct cli_option produce_options[] = {
     {.letter = 'k', .name = "key", .kind = CLI_TEXT, .value = "KEY", .help = "key of every record"},
     {.letter = 'K', .name = "key-separator", .kind = CLI_TEXT, .value = "TEXT", .help = "lines are KEY TEXT VALUE: what stands between"},
@@ -112,6 +123,11 @@ static const char trim_details[] =
     "'coreflume\n"
     "help consume' for times). Topics whose cleanup.policy is compact alone are refused.\n";
 
+static const char grow_details[] =
+    "Records stay where they are; from then on a key may go to another partition than before. "
+    "Partitions\n"
+    "cannot be taken away again.\n";
+
 static const char consume_details[] =
     "WHERE: start, end, an offset, -N for the last N of each partition, or @TIME: @MILLISECONDS "
     "since\n"
@@ -145,6 +161,9 @@ const struct cli_command CLI_COMMANDS[] = {
     {.name = "topic list", .operands = "", .summary = "list topics", .has_brokers = true, .has_json = true, .run = cli_topic_list},
     {.name = "topic describe", .operands = "TOPIC", .summary = "partitions, leaders and offsets of a topic", .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_describe},
     {.name = "topic delete", .operands = "TOPIC...", .summary = "delete topics and their records", .operands_min = 1, .operands_max = -1, .has_brokers = true, .has_json = true, .run = cli_topic_delete},
+    {.name = "topic grow", .operands = "TOPIC", .summary = "give a topic more partitions", .details = grow_details, .options = grow_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_grow},
+    {.name = "topic config", .operands = "TOPIC", .summary = "the options of a topic that are in force, and where they come from", .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_config},
+    {.name = "topic alter", .operands = "TOPIC", .summary = "change options of a topic, at once and for good", .options = alter_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_alter},
     {.name = "topic trim", .operands = "TOPIC", .summary = "delete the oldest records of a topic", .details = trim_details, .options = trim_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_trim},
     {.name = "produce", .operands = "TOPIC", .summary = "write standard input to a topic, a record a line", .options = produce_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_produce},
     {.name = "consume", .operands = "TOPIC", .summary = "print the records of a topic", .details = consume_details, .options = consume_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_consume},

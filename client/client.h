@@ -148,6 +148,47 @@ enum err client_delete_topics(struct client *c,
                               size_t names_count,
                               struct client_topic_result *ret_results);
 
+/* Gives a topic more partitions: partitions_count is what it then has. Records stay where they are,
+ * but a key may go to another partition from then on. As above: ERR_OK once the broker answered. */
+enum err client_create_partitions(struct client *c,
+                                  const char *topic,
+                                  int32_t partitions_count,
+                                  struct client_topic_result *ret_result);
+
+/* Sets options of a topic, and takes those back to their defaults whose value is NULL: all, or none
+ * of them. The other options stay as they are. As above: ERR_OK once the broker answered. */
+enum err client_alter_topic_configs(struct client *c,
+                                    const char *topic,
+                                    const struct client_config *changes,
+                                    size_t changes_count,
+                                    struct client_topic_result *ret_result);
+
+enum client_config_source {
+    CLIENT_CONFIG_TOPIC = 1,          /* Set for this topic. */
+    CLIENT_CONFIG_BROKER = 2,         /* Set at run time for one broker. */
+    CLIENT_CONFIG_BROKER_DEFAULT = 3, /* Set at run time for all brokers. */
+    CLIENT_CONFIG_BROKER_STATIC = 4,  /* In the broker's configuration. */
+    CLIENT_CONFIG_DEFAULT = 5,
+};
+
+struct client_config_entry {
+    struct slice name;
+    struct slice value; /* Null if it is a secret, or has none. */
+    int8_t source;      /* enum client_config_source, or another that the broker knows. */
+};
+
+struct client_configs {
+    struct client_config_entry *entries; /* In the broker's order. */
+    size_t entries_count;
+};
+
+/* The options of a topic as they are in force. Its slices are valid until the client's next call;
+ * freed by client_configs_free. ERR_TOPIC_UNKNOWN. */
+enum err
+client_describe_topic_configs(struct client *c, const char *topic, struct client_configs **ret);
+/* Accepts NULL. */
+void client_configs_free(struct client_configs *configs);
+
 /* Returns when each partition of the topic has a leader; ERR_TIMED_OUT when not within timeout_ms.
  */
 enum err client_wait_for_leaders(struct client *c, const char *topic, uint32_t timeout_ms);

@@ -10,12 +10,7 @@
 #include "kafka/proto/delete_topics.h"
 #include "kafka/proto/error_codes.h"
 
-enum {
-    NOT_ANSWERED = -2, /* No error code of the protocol. */
-};
-
-/* Until an answer names it, a topic counts as not answered. */
-static void init_results(struct client_topic_result *results, size_t count)
+void client_init_results(struct client_topic_result *results, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         results[i].err = ERR_CORRUPT;
@@ -24,8 +19,7 @@ static void init_results(struct client_topic_result *results, size_t count)
     }
 }
 
-/* The broker's own words are better than ours: they may name the bad option. */
-static void set_result(struct client_topic_result *result, int16_t code, struct slice message)
+void client_set_result(struct client_topic_result *result, int16_t code, struct slice message)
 {
     result->err = client_err_of(code);
     if (code == KAFKA_NONE) {
@@ -103,13 +97,13 @@ enum err client_create_topics(struct client *c,
                      ? client_ask_once(c, &call)
                      : client_fail(c->env, ERR_BUSY, "no memory for the request");
     if (e == ERR_OK) {
-        init_results(ret_results, topics_count);
+        client_init_results(ret_results, topics_count);
         for (size_t i = 0; i < topics_count * response.topics_count; i++) {
             const struct create_topics_response_topic *t =
                 &response.topics[i % response.topics_count];
             const size_t at = i / response.topics_count;
             if (slice_equal_string(t->name, topics[at].name)) {
-                set_result(&ret_results[at], t->error_code, t->error_message);
+                client_set_result(&ret_results[at], t->error_code, t->error_message);
             }
         }
     }
@@ -167,13 +161,13 @@ enum err client_delete_topics(struct client *c,
                      ? client_ask_once(c, &call)
                      : client_fail(c->env, ERR_BUSY, "no memory for the request");
     if (e == ERR_OK) {
-        init_results(ret_results, names_count);
+        client_init_results(ret_results, names_count);
         for (size_t i = 0; i < names_count * response.responses_count; i++) {
             const struct delete_topics_response_topic *t =
                 &response.responses[i % response.responses_count];
             const size_t at = i / response.responses_count;
             if (slice_equal_string(t->name, names[at])) {
-                set_result(&ret_results[at], t->error_code, t->error_message);
+                client_set_result(&ret_results[at], t->error_code, t->error_message);
             }
         }
     }

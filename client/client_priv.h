@@ -91,3 +91,12 @@ void client_topic_done(struct client_topic *t);
 /* Asks again. A topic that was deleted and created again under its name is an error: offsets and
  * sequences of the old one mean nothing in it. On error t is as before. */
 enum err client_topic_refresh(struct client *c, struct client_topic *t);
+
+/* ---- client_admin.c ---- */
+
+/* Until an answer names it, a topic counts as not answered. */
+void client_init_results(struct client_topic_result *results, size_t count);
+
+/* message, if there is one, is the broker's own and better than ours: it may name the bad option.
+ */
+void client_set_result(struct client_topic_result *result, int16_t code, struct slice message);

@@ -462,6 +462,32 @@ def test_trim():
         cli(node, "topic", "trim", "c", "-o", "end").fails(1, "its cleanup.policy is compact")
 
 
+def test_grow():
+    with Node(fresh_dir("cli_grow") / "data") as node:
+        cli(node, "topic", "create", "g", "-p", 2).ok()
+        equal(cli(node, "topic", "grow", "g", "-p", 5).lines(), ["grown g"], "grow")
+        for partition in range(5):
+            cli(node, "produce", "g", "-p", partition, text_in="x\n").ok()
+        equal(len(cli(node, "topic", "describe", "g", "--json").json()["partitions"]), 5, "partitions")
+        done = cli(node, "topic", "grow", "g", "-p", 3, "--json")
+        equal((done.code, json.loads(done.out)["grown"]), (1, False), "fewer")
+        cli(node, "topic", "grow", "g", "-p", 5).fails(1, "g: ")
+        cli(node, "topic", "grow", "nope", "-p", 5).fails(1, "nope: ")
+
+
+def test_options_of_topics():
+    with Node(fresh_dir("cli_config") / "data") as node:
+        cli(node, "topic", "create", "o", "-c", "retention.ms=60000").ok()
+        configs = {o["name"]: o for o in cli(node, "topic", "config", "o", "--json").json()["configs"]}
+        equal(configs["retention.ms"], {"name": "retention.ms", "value": "60000", "source": "topic"}, "set")
+        equal(configs["cleanup.policy"]["source"], "default", "not set")
+        expect(re.search(r"^retention.ms +60000 +topic$", cli(node, "topic", "config", "o").ok().out, re.M), "table")
+        cli(node, "topic", "config", "oo").fails(1, "did you mean 'o'?")
+        cli(node, "topic", "alter", "o").fails(2, "needs an option to set")
+        cli(node, "topic", "alter", "o", "-c", "x").fails(2, "'x' is not NAME=VALUE")
+        cli(node, "topic", "grow", "o").fails(2, "'topic grow' needs -p N")
+
+
 def test_output_that_cannot_be_written():
     with Node(fresh_dir("cli_full") / "data") as node:
         cli(node, "topic", "create", "o").ok()

@@ -1,0 +1,171 @@
+/* Options of topics: DescribeConfigs and IncrementalAlterConfigs. */
+#include <stdlib.h>
+
+#include "client/client_error.h"
+#include "client/client_priv.h"
+#include "kafka/proto/api_keys.h"
+#include "kafka/proto/describe_configs.h"
+#include "kafka/proto/error_codes.h"
+#include "kafka/proto/incremental_alter_configs.h"
+
+enum {
+    RESOURCE_TOPIC = 2,
+    OPERATION_SET = 0,
+    OPERATION_DELETE = 1,
+};
+
+/* ---- alter ---- */
+
+static bool fill_changes(struct arena *arena,
+                         const struct client_config *changes,
+                         size_t changes_count,
+                         struct incremental_alter_configs_request_resource *resource)
+{
+    resource->configs = arena_alloc_array(arena, changes_count, sizeof(*resource->configs));
+    if (resource->configs == NULL) {
+        return false;
+    }
+    resource->configs_count = changes_count;
+    for (size_t i = 0; i < changes_count; i++) {
+        struct incremental_alter_configs_request_config *to = &resource->configs[i];
+        incremental_alter_configs_request_config_init(to);
+        to->name = slice_of_string(changes[i].name);
+        to->value = slice_of_string(changes[i].value);
+        to->config_operation = changes[i].value != NULL ? OPERATION_SET : OPERATION_DELETE;
+    }
+    return true;
+}
+
+enum err client_alter_topic_configs(struct client *c,
+                                    const char *topic,
+                                    const struct client_config *changes,
+                                    size_t changes_count,
+                                    struct client_topic_result *ret_result)
+{
+    struct arena arena;
+    arena_init(&arena, CLIENT_ARENA_SIZE_MAX);
+    struct incremental_alter_configs_request_resource resource;
+    incremental_alter_configs_request_resource_init(&resource);
+    resource.resource_type = RESOURCE_TOPIC;
+    resource.resource_name = slice_of_string(topic);
+    struct incremental_alter_configs_request request;
+    incremental_alter_configs_request_init(&request);
+    request.resources = &resource;
+    request.resources_count = 1;
+    struct incremental_alter_configs_response response;
+    incremental_alter_configs_response_init(&response);
+    const struct client_call call = {
+        .api_key = API_INCREMENTAL_ALTER_CONFIGS,
+        .request = &request,
+        .arena = &arena,
+        .response = &response,
+    };
+    enum err e = fill_changes(&arena, changes, changes_count, &resource)
+                     ? client_ask_once(c, &call)
+                     : client_fail(c->env, ERR_BUSY, "no memory for the request");
+    if (e == ERR_OK) {
+        client_init_results(ret_result, 1);
+        for (size_t i = 0; i < response.responses_count; i++) {
+            const struct incremental_alter_configs_response_resource *r = &response.responses[i];
+            if (r->resource_type == RESOURCE_TOPIC && slice_equal_string(r->resource_name, topic)) {
+                client_set_result(ret_result, r->error_code, r->error_message);
+            }
+        }
+    }
+    arena_done(&arena);
+    return e;
+}
+
+/* ---- describe ---- */
+
+/* The answer lives in the arena, its texts in the connection's frame. */
+struct description {
+    struct client_configs configs;
+    struct arena arena;
+};
+
+static enum err ask(struct client *c,
+                    const char *topic,
+                    struct arena *arena,
+                    struct describe_configs_response *response)
+{
+    struct describe_configs_request_resource resource;
+    describe_configs_request_resource_init(&resource);
+    resource.resource_type = RESOURCE_TOPIC;
+    resource.resource_name = slice_of_string(topic);
+    resource.configuration_keys = NULL; /* All. */
+    struct describe_configs_request request;
+    describe_configs_request_init(&request);
+    request.resources = &resource;
+    request.resources_count = 1;
+    describe_configs_response_init(response);
+    const struct client_call call = {
+        .api_key = API_DESCRIBE_CONFIGS,
+        .request = &request,
+        .arena = arena,
+        .response = response,
+    };
+    return client_ask_any(c, &call);
+}
+
+static enum err
+take(struct client *c, const struct describe_configs_response_result *r, struct description *d)
+{
+    if (r->error_code != KAFKA_NONE) {
+        return client_fail(c->env,
+                           client_err_of(r->error_code),
+                           "cannot describe topic '%.*s': %s",
+                           (int)r->resource_name.size,
+                           (const char *)r->resource_name.data,
+                           client_error_text(r->error_code));
+    }
+    d->configs.entries =
+        arena_alloc_array(&d->arena, r->configs_count, sizeof(*d->configs.entries));
+    if (d->configs.entries == NULL) {
+        return client_fail(c->env, ERR_BUSY, "no memory for the options");
+    }
+    d->configs.entries_count = r->configs_count;
+    for (size_t i = 0; i < r->configs_count; i++) {
+        const struct describe_configs_response_config *from = &r->configs[i];
+        d->configs.entries[i] = (struct client_config_entry){
+            .name = from->name,
+            .value = from->value,
+            .source = from->config_source,
+        };
+    }
+    return ERR_OK;
+}
+
+enum err
+client_describe_topic_configs(struct client *c, const char *topic, struct client_configs **ret)
+{
+    struct description *d = calloc(1, sizeof(*d));
+    if (d == NULL) {
+        return client_fail(c->env, ERR_BUSY, "no memory for the options");
+    }
+    arena_init(&d->arena, CLIENT_ARENA_SIZE_MAX);
+    struct describe_configs_response response;
+    enum err e = ask(c, topic, &d->arena, &response);
+    if (e == ERR_OK && (response.results_count != 1 ||
+                        !slice_equal_string(response.results[0].resource_name, topic))) {
+        e = client_fail(c->env, ERR_CORRUPT, "the broker's answer is not about '%s'", topic);
+    }
+    if (e == ERR_OK) {
+        e = take(c, &response.results[0], d);
+    }
+    if (e != ERR_OK) {
+        client_configs_free(&d->configs);
+        return e;
+    }
+    *ret = &d->configs;
+    return ERR_OK;
+}
+
+void client_configs_free(struct client_configs *configs)
+{
+    struct description *d = (struct description *)configs; /* Its first member. */
+    if (d != NULL) {
+        arena_done(&d->arena);
+        free(d);
+    }
+}
