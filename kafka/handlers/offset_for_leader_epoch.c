@@ -1,5 +1,5 @@
-/* OffsetForLeaderEpoch: where a leader epoch ends, by which a reader finds out that its position is in
- * a part of the log that was cut (KIP-320, PROTOCOL 14). */
+/* OffsetForLeaderEpoch: where a leader epoch ends, by which a reader finds out that its position is
+ * in a part of the log that was cut (KIP-320, PROTOCOL 14). */
 #include "kafka/proto/offset_for_leader_epoch.h"
 
 #include "kafka/fanout.h"
@@ -56,14 +56,16 @@ static void prepare_part(struct request *r,
 }
 
 /* part is the first of the topic's partitions. */
-static bool
-prepare_topic(struct request *r, const struct offset_for_leader_epoch_request_topic *in, struct part *part)
+static bool prepare_topic(struct request *r,
+                          const struct offset_for_leader_epoch_request_topic *in,
+                          struct part *part)
 {
     struct offset_for_leader_epoch_state *state = r->state;
     const struct lookup how = {.name = in->topic};
     const struct topic *t = NULL;
     const enum kafka_error topic_error = lookup_topic(r, &how, &t);
-    struct offset_for_leader_epoch_response_topic *out = &state->out.topics[state->out.topics_count++];
+    struct offset_for_leader_epoch_response_topic *out =
+        &state->out.topics[state->out.topics_count++];
     offset_for_leader_epoch_response_topic_init(out);
     out->topic = in->topic;
     out->partitions_count = in->partitions_count;
