@@ -41,6 +41,7 @@ static const struct config_option own_options[] = {
     {OPTION_REPLICATION_DEFAULT, CONFIG_INT, "1", 1, 1, NULL, "replicas", "For topics created without a number of their own; there is one node so far.", false},
     {OPTION_DELETE_ENABLED, CONFIG_BOOL, "true", 0, 0, NULL, NULL, "Clients may delete topics.", false},
     {OPTION_FETCH_MAX, CONFIG_SIZE, "57671680", 1024, INT32_MAX, NULL, NULL, "Bytes of records in one answer, but for a single larger batch.", false},
+    {OPTION_FETCH_SESSIONS_MAX, CONFIG_INT, "1000", 0, 1000000, NULL, "sessions", "Consumers whose fetches name only what changed, over all cores; further ones name everything each time; 0 = none.", false},
     {OPTION_PROTOCOL_MAP, CONFIG_LIST, "PLAINTEXT:PLAINTEXT", 0, 0, NULL, NULL, "NAME:PROTOCOL for each listener name; PLAINTEXT is the only protocol so far.", false},
     {OPTION_LISTENERS, CONFIG_LIST, "PLAINTEXT://127.0.0.1:9092", 0, 0, NULL, NULL, "NAME://HOST:PORT where clients are served; no host = all addresses, port 0 = any free one.", false},
     {OPTION_CLEANER_BACKOFF, CONFIG_DURATION_MS, "15000", 1, INT64_MAX / 1000 / 100, NULL, NULL, "How long each core rests between two looks at what could be compacted.", false},

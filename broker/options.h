@@ -28,6 +28,7 @@
 #define OPTION_DELETE_ENABLED       "delete.topic.enable"
 #define OPTION_DISK_RESERVE         "coreflume.disk.reserve.bytes"
 #define OPTION_FETCH_MAX            "fetch.max.bytes"
+#define OPTION_FETCH_SESSIONS_MAX   "max.incremental.fetch.session.cache.slots"
 #define OPTION_LISTENERS            "listeners"
 #define OPTION_LOG_LEVEL            "coreflume.log.level"
 #define OPTION_LOST_DIRS            "coreflume.log.dirs.lost"

@@ -35,6 +35,7 @@ void settings_init(struct broker_settings *settings)
         .is_auto_create = true,
         .is_delete_enabled = true,
         .fetch_size_max = 57671680,
+        .fetch_sessions_max = 1000,
     };
     cluster_settings_init(&settings->cluster);
     settings->cluster.controller_log.fill_step_min = CONTROLLER_FILL_STEP;
@@ -328,6 +329,9 @@ read_limits(struct broker_settings *settings, const struct config *config, uint1
     settings->is_auto_create = config_bool(config, OPTION_AUTO_CREATE);
     settings->is_delete_enabled = config_bool(config, OPTION_DELETE_ENABLED);
     settings->fetch_size_max = (uint32_t)config_number(config, OPTION_FETCH_MAX);
+    settings->fetch_sessions_max =
+        (uint32_t)((config_number(config, OPTION_FETCH_SESSIONS_MAX) + shards_count - 1) /
+                   shards_count);
 }
 
 /* ---- data directories ---- */

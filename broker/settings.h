@@ -49,6 +49,7 @@ struct broker_settings {
     bool is_auto_create;
     bool is_delete_enabled;
     uint32_t fetch_size_max;
+    uint32_t fetch_sessions_max; /* Per shard. */
 
     struct broker_config *configs; /* All options, as clients are told of them. */
     uint32_t configs_count;

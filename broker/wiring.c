@@ -531,6 +531,7 @@ static void fill_dispatch_settings(struct broker *b)
         .is_auto_create = settings->is_auto_create,
         .is_delete_enabled = settings->is_delete_enabled,
         .fetch_size_max = settings->fetch_size_max,
+        .fetch_sessions_max = settings->fetch_sessions_max,
         .topic_defaults = settings->cluster.topic_defaults,
         .topic_defaults_count = settings->cluster.topic_defaults_count,
         .configs = settings->configs,

@@ -7,6 +7,7 @@
 #include "core/rbuf.h"
 #include "core/shard.h"
 #include "kafka/dispatch_priv.h"
+#include "kafka/fetch_sessions.h"
 #include "kafka/proto/api_keys.h"
 #include "kafka/proto/header.h"
 #include "kafka/request.h"
@@ -216,7 +217,15 @@ enum err dispatch_new(const struct dispatch_options *o, struct dispatch **ret_di
         return ERR_BUSY;
     }
     d->stats = calloc(API_COUNT, sizeof(*d->stats));
-    if (d->stats == NULL) {
+    d->fetch_sessions = fetch_sessions_new(&(struct fetch_sessions_options){
+        .shard_id = o->s->id,
+        .sessions_max = o->settings->fetch_sessions_max,
+        .hash_seed = o->s->hash_seed,
+        .rand = &o->s->rand,
+    });
+    if (d->stats == NULL || d->fetch_sessions == NULL) {
+        fetch_sessions_free(d->fetch_sessions);
+        free(d->stats);
         free(d);
         return ERR_BUSY;
     }
@@ -267,6 +276,7 @@ void dispatch_free(struct dispatch *d)
     while ((node = list_pop_front(&d->idle)) != NULL) {
         request_free(container_of(node, struct request, link));
     }
+    fetch_sessions_free(d->fetch_sessions);
     free(d->stats);
     free(d);
 }

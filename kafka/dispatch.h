@@ -33,10 +33,11 @@ struct dispatch_settings {
      * listener it came in on. */
     const struct net_address *advertised;
     uint32_t advertised_count;
-    const char *rack;        /* NULL = none. */
-    bool is_auto_create;     /* auto.create.topics.enable */
-    bool is_delete_enabled;  /* delete.topic.enable */
-    uint32_t fetch_size_max; /* fetch.max.bytes */
+    const char *rack;            /* NULL = none. */
+    bool is_auto_create;         /* auto.create.topics.enable */
+    bool is_delete_enabled;      /* delete.topic.enable */
+    uint32_t fetch_size_max;     /* fetch.max.bytes */
+    uint32_t fetch_sessions_max; /* Per shard. */
     /* The same as cluster_settings has: what CreateTopics answers as configuration in effect. */
     const struct topic_config_entry *topic_defaults;
     uint32_t topic_defaults_count;

@@ -27,6 +27,8 @@ enum {
     REQUEST_ARENA_SIZE_MAX = 64 << 20,
 };
 
+struct fetch_sessions;
+
 struct dispatch {
     struct shard *s;
     struct cluster *cluster;
@@ -36,6 +38,7 @@ struct dispatch {
      * multiplies what one request may take. */
     struct arena_budget arenas;
     bool is_stopping;
+    struct fetch_sessions *fetch_sessions;
     struct list parked; /* struct request, by parked_link: waiting for data. */
     /* Private to dispatch.c, as what follows. */
     struct list idle; /* struct request, by link: kept with their arena's first block. */

@@ -9,8 +9,8 @@
  * shards tell when more is committed (wait), and only partitions that moved are asked again. Then
  * memory is granted in the order of the request, and the shards read into it.
  *
- * Sessions (KIP-227) are refused with session id 0, which clients take as "ask for everything again
- * next time".
+ * In a session (KIP-227) the request's partitions are the session's, and the answer leaves out
+ * those that did not change (fetch_session.c).
  */
 #include "core/assert.h"
 #include "core/shard.h"
@@ -500,22 +500,17 @@ static bool prepare(struct fetch *f)
     return true;
 }
 
-/* An incremental fetch names a session we never gave out. */
-static void refuse_session(struct request *r)
+static void refuse(struct request *r, enum kafka_error error)
 {
     struct fetch_response out;
     fetch_response_init(&out);
-    out.error_code = KAFKA_FETCH_SESSION_ID_NOT_FOUND;
+    out.error_code = (int16_t)error;
     request_answer(r, &out);
 }
 
 void handle_fetch(struct request *r)
 {
     const struct fetch_request *in = r->in;
-    if (r->version >= FETCH_VERSION_SESSIONS && in->session_epoch > 0) {
-        refuse_session(r);
-        return;
-    }
     struct fetch *f = request_alloc(r, 1, sizeof(*f));
     r->state = f;
     if (f == NULL) {
@@ -527,6 +522,11 @@ void handle_fetch(struct request *r)
     f->memory.on_memory = on_memory;
     timer_init(&f->timer, on_timeout);
     f->deadline_us = r->d->s->now_us + (in->max_wait_ms > 0 ? (uint64_t)in->max_wait_ms * 1000 : 0);
+    const enum kafka_error error = fetch_begin_session(f);
+    if (error != KAFKA_NONE) {
+        refuse(r, error);
+        return;
+    }
     if (!prepare(f)) {
         request_abort(r, "too many partitions");
         return;

@@ -390,6 +390,7 @@ static enum err alloc_assembly(const struct fetch *f, struct assembly *a, size_t
 void fetch_answer(struct fetch *f)
 {
     struct request *r = f->request;
+    fetch_end_session(f);
     struct wire_refs refs = {
         .refs = request_alloc(r, f->parts_count, sizeof(*refs.refs)),
         .refs_count_max = f->parts_count,

@@ -65,8 +65,18 @@ enum fetch_state {
     FETCH_STATE_COUNT,
 };
 
+/* What the request is to a session. */
+enum fetch_session_use {
+    FETCH_WITHOUT_SESSION,
+    FETCH_OPENS_SESSION, /* With its answer. */
+    FETCH_IN_SESSION,
+};
+
 struct fetch {
     uint8_t state; /* enum fetch_state */
+    enum fetch_session_use session_use;
+    int32_t session_id; /* In a session: its id, and the epoch it has while nobody else asks. */
+    int32_t session_epoch;
     struct request *request;
     struct fetch_response out;
     struct fetch_part *parts; /* In the order of the request. */
@@ -100,6 +110,13 @@ bool fetch_start_large_read(struct fetch *f);
 
 /* A read ended. */
 void fetch_end_read(struct fetch *f, struct fetch_part *part);
+
+/* The session that the request names; in one, the request's topics become all that it has. Once,
+ * before the topics are looked at. KAFKA_NONE, or the
+ * answer's error. */
+enum kafka_error fetch_begin_session(struct fetch *f);
+/* Opens the session, or leaves out of the answer what has not changed in it. */
+void fetch_end_session(struct fetch *f);
 
 /* Encodes and sends; the buffers go with it. */
 void fetch_answer(struct fetch *f);

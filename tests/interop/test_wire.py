@@ -489,16 +489,6 @@ def test_fetch_by_id_and_epochs():
             equal(p["responses"][0]["partitions"][0]["error_code"], wanted, f"epoch {known} of {epoch}")
 
 
-def test_sessions_are_refused():
-    with connect() as c:
-        topic = new_topic(c)
-        wanted = [{"topic": topic, "partitions": [part(0)]}]
-        answer = fetch_all(c, 12, wanted, session_id=0, session_epoch=0)
-        equal((answer["error_code"], answer["session_id"]), (NONE, 0), "full fetch")
-        answer = fetch_all(c, 12, [], session_id=12345, session_epoch=1)
-        equal((answer["error_code"], answer["session_id"]), (SESSION_NOT_FOUND, 0), "incremental fetch")
-
-
 def test_followers_are_refused():
     with connect() as c:
         topic = new_topic(c)

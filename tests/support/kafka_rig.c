@@ -22,6 +22,7 @@ void kafka_rig_init(struct kafka_rig *g)
         .is_auto_create = true,
         .is_delete_enabled = true,
         .fetch_size_max = 1 << 20,
+        .fetch_sessions_max = 2,
     };
     enum err e = dispatch_new(
         &(struct dispatch_options){

@@ -550,7 +550,7 @@ Test(fetch, may_be_ended_at_any_point)
     }
 }
 
-Test(fetch, sessions_are_refused)
+Test(fetch, sessions_that_nobody_opened_are_refused)
 {
     struct kafka_rig g;
     setup(&g);

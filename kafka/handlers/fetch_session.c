@@ -1,0 +1,180 @@
+/* Fetch and its session: what the request does not say comes from there, and what the session knows
+ * is left out of the answer.
+ *
+ * While the request waits, its session may go, or be asked by another connection: then the answer
+ * names everything, which clients take, and the session is left as it is.
+ */
+#include "core/assert.h"
+#include "core/shard.h"
+#include "kafka/fetch_sessions.h"
+#include "kafka/handlers/fetch_priv.h"
+
+static bool is_by_id(const struct request *r)
+{
+    return r->version >= FETCH_VERSION_IDS;
+}
+
+/* ---- the request ---- */
+
+static bool is_of_topic(const struct fetch_session_part *part, const struct fetch_request_topic *t)
+{
+    return uuid_equal(&part->topic_id, &t->topic_id) &&
+           slice_equal(slice_of(part->topic, part->topic_size), t->topic);
+}
+
+static bool begin_topic(struct request *r,
+                        const struct fetch_session_part *part,
+                        struct fetch_request_topic *ret_topic)
+{
+    /* A copy: the session may be gone when the answer is made. */
+    char *name = arena_strndup(&r->arena, part->topic, part->topic_size);
+    if (name == NULL) {
+        return false;
+    }
+    *ret_topic = (struct fetch_request_topic){
+        .topic = slice_of(name, part->topic_size),
+        .topic_id = part->topic_id,
+    };
+    return true;
+}
+
+/* The request's topics, as if it had named all partitions of the session, in its order. */
+static bool fill_request(struct request *r, const struct fetch_session *session)
+{
+    struct fetch_request *in = r->in;
+    in->topics = request_alloc(r, session->parts_count, sizeof(*in->topics));
+    struct fetch_request_partition *partitions =
+        request_alloc(r, session->parts_count, sizeof(*partitions));
+    in->topics_count = 0;
+    if (in->topics == NULL || partitions == NULL) {
+        return false;
+    }
+    struct fetch_request_topic *topic = NULL;
+    list_for_each (node, &session->parts) {
+        const struct fetch_session_part *part = container_of(node, struct fetch_session_part, link);
+        if (topic == NULL || !is_of_topic(part, topic)) {
+            topic = &in->topics[in->topics_count++];
+            if (!begin_topic(r, part, topic)) {
+                return false;
+            }
+            topic->partitions = partitions;
+        }
+        *partitions++ = part->in;
+        topic->partitions_count++;
+    }
+    return true;
+}
+
+static enum kafka_error go_on(struct fetch *f, struct fetch_sessions *fs)
+{
+    struct request *r = f->request;
+    struct fetch_request *in = r->in;
+    struct fetch_session *session = fetch_sessions_find(fs, in->session_id);
+    if (session == NULL) {
+        return KAFKA_FETCH_SESSION_ID_NOT_FOUND;
+    }
+    const enum kafka_error error =
+        fetch_session_update(fs, session, in, is_by_id(r), r->d->s->now_us);
+    if (error != KAFKA_NONE) {
+        return error;
+    }
+    if (session->parts_count == 0) {
+        fetch_sessions_close(fs, session);
+        in->topics_count = 0;
+        return KAFKA_NONE;
+    }
+    if (!fill_request(r, session)) {
+        fetch_sessions_close(fs, session); /* The client asks again, without it. */
+        return KAFKA_FETCH_SESSION_ID_NOT_FOUND;
+    }
+    f->session_use = FETCH_IN_SESSION;
+    f->session_id = session->id;
+    f->session_epoch = session->epoch;
+    return KAFKA_NONE;
+}
+
+enum kafka_error fetch_begin_session(struct fetch *f)
+{
+    struct request *r = f->request;
+    struct fetch_sessions *fs = r->d->fetch_sessions;
+    const struct fetch_request *in = r->in;
+    if (r->version < FETCH_VERSION_SESSIONS) {
+        return KAFKA_NONE;
+    }
+    if (in->session_epoch != FETCH_SESSION_EPOCH_INITIAL &&
+        in->session_epoch != FETCH_SESSION_EPOCH_FINAL) {
+        return go_on(f, fs);
+    }
+    struct fetch_session *old = fetch_sessions_find(fs, in->session_id);
+    if (old != NULL) {
+        fetch_sessions_close(fs, old);
+    }
+    if (in->session_epoch == FETCH_SESSION_EPOCH_INITIAL && in->topics_count > 0) {
+        f->session_use = FETCH_OPENS_SESSION;
+    }
+    return KAFKA_NONE;
+}
+
+/* ---- the answer ---- */
+
+static void open_session(struct fetch *f, struct fetch_sessions *fs)
+{
+    const struct request *r = f->request;
+    const struct fetch_request *in = r->in;
+    struct fetch_session *session =
+        fetch_sessions_open(fs, is_by_id(r), (uint32_t)f->parts_count, r->d->s->now_us);
+    const struct fetch_part *part = f->parts;
+    for (size_t i = 0; i < in->topics_count && session != NULL; i++) {
+        for (size_t k = 0; k < in->topics[i].partitions_count; k++, part++) {
+            struct fetch_session_part *kept =
+                fetch_session_put(fs, session, &in->topics[i], part->in);
+            if (kept == NULL) {
+                fetch_sessions_close(fs, session);
+                return;
+            }
+            (void)fetch_session_take(session, kept, part->out);
+        }
+    }
+    f->out.session_id = session == NULL ? FETCH_SESSION_NONE : session->id;
+}
+
+/* Takes the partitions out of the answer that the session does not have to name. The session's are
+ * those of f->parts, in this order. */
+static void leave_out_unchanged(struct fetch *f, struct fetch_session *session)
+{
+    size_t topics_count = 0;
+    struct list *node = session->parts.next;
+    for (size_t i = 0; i < f->out.responses_count; i++) {
+        struct fetch_response_topic *topic = &f->out.responses[i];
+        const size_t partitions_count = topic->partitions_count;
+        topic->partitions_count = 0;
+        for (size_t k = 0; k < partitions_count; k++) {
+            struct fetch_session_part *part = container_of(node, struct fetch_session_part, link);
+            node = node->next; /* Before it moves. */
+            if (fetch_session_take(session, part, &topic->partitions[k])) {
+                topic->partitions[topic->partitions_count++] = topic->partitions[k];
+            }
+        }
+        if (topic->partitions_count > 0) {
+            f->out.responses[topics_count++] = *topic;
+        }
+    }
+    f->out.responses_count = topics_count;
+}
+
+void fetch_end_session(struct fetch *f)
+{
+    struct fetch_sessions *fs = f->request->d->fetch_sessions;
+    if (f->session_use == FETCH_OPENS_SESSION) {
+        open_session(f, fs);
+        return;
+    }
+    if (f->session_use == FETCH_IN_SESSION) {
+        struct fetch_session *session = fetch_sessions_find(fs, f->session_id);
+        f->out.session_id = f->session_id;
+        if (session != NULL && session->epoch == f->session_epoch) {
+            assert_cmp(session->parts_count, ==, f->parts_count);
+            leave_out_unchanged(f, session);
+        }
+    }
+}
