@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cluster/config_change.h"
 #include "cluster/metadata.h"
 #include "cluster/topic_configs.h"
 #include "core/err.h"
@@ -180,6 +181,7 @@ enum controller_request_kind {
     CONTROLLER_DELETE_TOPIC,
     CONTROLLER_ALLOCATE_PRODUCER_ID,
     CONTROLLER_CREATE_PARTITIONS,
+    CONTROLLER_ALTER_CONFIGS, /* Of a topic. */
 };
 
 struct controller_request {
@@ -205,6 +207,11 @@ struct controller_request {
             int32_t assignments_count; /* Replica lists that came with it; -1 = none. */
             bool is_validate_only;
         } create_partitions;
+        struct {
+            struct slice topic_name;
+            struct config_changes changes;
+            bool is_validate_only;
+        } alter_configs;
     } in;
 
     enum err result;

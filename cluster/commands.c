@@ -57,6 +57,30 @@ struct config_pair command_next_config(struct rbuf *configs)
     return pair;
 }
 
+static void put_configs(struct wbuf *w, uint32_t count, struct slice configs)
+{
+    wbuf_uvarint(w, count);
+    wbuf_bytes(w, configs.data, configs.size);
+}
+
+static struct slice take_configs(struct rbuf *r, uint32_t *ret_count)
+{
+    const uint32_t count = rbuf_uvarint(r);
+    if (count > CONFIGS_MAX) {
+        rbuf_fail(r, ERR_TOO_LARGE);
+        return (struct slice){0};
+    }
+    const uint8_t *configs = r->cursor;
+    for (uint32_t i = 0; i < count; i++) {
+        (void)command_next_config(r);
+    }
+    *ret_count = count;
+    if (r->failure != ERR_OK) {
+        return (struct slice){0};
+    }
+    return slice_of(configs, (size_t)(r->cursor - configs));
+}
+
 /* ---- directories ---- */
 
 static void put_directories(struct wbuf *w, struct slice directories)
@@ -103,8 +127,7 @@ static void encode_topic_created(const struct command_topic_created *topic, stru
     wbuf_bool(w, topic->is_internal);
     put_directories(w, topic->directories);
     wbuf_bytes(w, topic->directory_of.data, topic->directory_of.size);
-    wbuf_uvarint(w, topic->configs_count);
-    wbuf_bytes(w, topic->configs.data, topic->configs.size);
+    put_configs(w, topic->configs_count, topic->configs);
 }
 
 static void decode_topic_created(struct rbuf *r, struct command_topic_created *topic)
@@ -116,21 +139,29 @@ static void decode_topic_created(struct rbuf *r, struct command_topic_created *t
     topic->is_internal = rbuf_bool(r);
     topic->directories = take_directories(r);
     topic->directory_of = take_directory_of(r, topic->directories, topic->partitions_count);
-    topic->configs_count = rbuf_uvarint(r);
-    if (topic->configs_count > CONFIGS_MAX) {
-        rbuf_fail(r, ERR_TOO_LARGE);
-        return;
-    }
-    const uint8_t *configs = r->cursor;
-    for (uint32_t i = 0; i < topic->configs_count; i++) {
-        (void)command_next_config(r);
-    }
+    topic->configs = take_configs(r, &topic->configs_count);
     if (topic->name.size == 0 || topic->replication_factor <= 0) {
         rbuf_fail(r, ERR_CORRUPT);
     }
-    if (r->failure == ERR_OK) {
-        topic->configs = slice_of(configs, (size_t)(r->cursor - configs));
+}
+
+/* ---- configs altered ---- */
+
+static void encode_configs_altered(const struct command_configs_altered *altered, struct wbuf *w)
+{
+    wbuf_i8(w, (int8_t)altered->resource);
+    wbuf_uuid(w, &altered->topic_id);
+    put_configs(w, altered->configs_count, altered->configs);
+}
+
+static void decode_configs_altered(struct rbuf *r, struct command_configs_altered *altered)
+{
+    altered->resource = (enum command_resource)rbuf_i8(r);
+    if (r->failure == ERR_OK && altered->resource != COMMAND_RESOURCE_TOPIC) {
+        rbuf_fail(r, ERR_NEWER_FORMAT);
     }
+    altered->topic_id = rbuf_uuid(r);
+    altered->configs = take_configs(r, &altered->configs_count);
 }
 
 /* ---- partitions added ---- */
@@ -192,6 +223,9 @@ void command_encode(const struct command *command, struct wbuf *w)
     case COMMAND_PARTITIONS_ADDED:
         encode_partitions_added(&command->partitions_added, w);
         return;
+    case COMMAND_CONFIGS_ALTERED:
+        encode_configs_altered(&command->configs_altered, w);
+        return;
     }
     assert(false && "no such command");
 }
@@ -229,6 +263,9 @@ static void decode_fields(struct rbuf *r, struct command *command)
         return;
     case COMMAND_PARTITIONS_ADDED:
         decode_partitions_added(r, &command->partitions_added);
+        return;
+    case COMMAND_CONFIGS_ALTERED:
+        decode_configs_altered(r, &command->configs_altered);
         return;
     }
     rbuf_fail(r, ERR_NEWER_FORMAT);

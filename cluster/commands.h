@@ -37,6 +37,12 @@ enum command_kind {
     COMMAND_TOPIC_PURGED = 5,  /* The owners have removed its logs. */
     COMMAND_PRODUCER_IDS = 6,  /* A block of producer ids is taken. */
     COMMAND_PARTITIONS_ADDED = 7,
+    COMMAND_CONFIGS_ALTERED = 8, /* Of a topic. */
+};
+
+/* Kafka's numbers of what has configurations. */
+enum command_resource {
+    COMMAND_RESOURCE_TOPIC = 2,
 };
 
 /* Views into the bytes decoded, or into the caller's memory when encoding. */
@@ -85,6 +91,12 @@ struct command {
             struct slice directories; /* Of the new ones, as in topic_created. */
             struct slice directory_of;
         } partitions_added;
+        struct command_configs_altered {
+            enum command_resource resource;
+            struct uuid topic_id;
+            uint32_t configs_count; /* All that are set now, so that it may be applied again. */
+            struct slice configs;   /* As command_encode_configs writes them. */
+        } configs_altered;
     };
 };
 

@@ -291,6 +291,9 @@ enum err controller_apply(struct controller *ct, struct slice bytes)
         return apply_producer_ids(ct, &command);
     case COMMAND_PARTITIONS_ADDED:
         return apply_partitions_added(ct, &command.partitions_added);
+    case COMMAND_CONFIGS_ALTERED:
+        return metadata_alter_configs(ct->image, &command.configs_altered) == NULL ? ERR_CORRUPT
+                                                                                   : ERR_OK;
     }
     return ERR_NEWER_FORMAT;
 }
@@ -447,6 +450,17 @@ static enum err check_config_set(const struct controller *ct,
     }
     free(own);
     return e;
+}
+
+static void encode_entries(const struct topic_config_entry *entries, uint32_t count, struct wbuf *w)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        const struct config_pair pair = {
+            .name = slice_of_string(entries[i].name),
+            .value = slice_of_string(entries[i].value),
+        };
+        command_encode_configs(&pair, 1, w);
+    }
 }
 
 /* The names in pairs are legal and different: *ret_count is at most topic_configs_count. */
@@ -661,6 +675,68 @@ enum err controller_propose_delete(const struct controller *ct,
     return wbuf_failure(w);
 }
 
+/* The whole set as it will be must obey the rules, not what changes alone. */
+static enum err
+check_configs(const struct controller *ct, const struct config_list *list, char *why)
+{
+    const struct topic_config_set set = {
+        .own = list->entries,
+        .own_count = list->count,
+        .defaults = ct->settings->topic_defaults,
+        .defaults_count = ct->settings->topic_defaults_count,
+    };
+    return topic_config_check_set(&set, why);
+}
+
+static enum err
+encode_configs_altered(const struct topic *t, const struct config_list *list, struct wbuf *w)
+{
+    struct wbuf configs;
+    wbuf_init(&configs, COMMAND_SIZE_MAX);
+    encode_entries(list->entries, list->count, &configs);
+    const struct command command = {
+        .kind = COMMAND_CONFIGS_ALTERED,
+        .configs_altered =
+            {
+                .resource = COMMAND_RESOURCE_TOPIC,
+                .topic_id = t->id,
+                .configs_count = list->count,
+                .configs = wbuf_slice(&configs),
+            },
+    };
+    enum err e = wbuf_failure(&configs);
+    if (e == ERR_OK) {
+        command_encode(&command, w);
+        e = wbuf_failure(w);
+    }
+    wbuf_done(&configs);
+    return e;
+}
+
+enum err controller_propose_configs(const struct controller *ct,
+                                    struct slice topic_name,
+                                    const struct config_changes *changes,
+                                    struct wbuf *w,
+                                    char why[CONTROLLER_WHY_SIZE])
+{
+    const struct topic *t = metadata_topic_by_name(ct->image, topic_name);
+    if (t == NULL) {
+        (void)snprintf(why, CONTROLLER_WHY_SIZE, "This cluster does not host this topic.");
+        return ERR_TOPIC_UNKNOWN;
+    }
+    struct config_list list;
+    config_list_copy(&list, t->configs, t->configs_count);
+    enum err e = config_list_change(&list, changes, why);
+    if (e == ERR_OK) {
+        e = check_configs(ct, &list, why);
+    }
+    if (e == ERR_OK) {
+        e = encode_configs_altered(t, &list, w);
+    }
+    config_list_done(&list);
+    return e;
+}
+
 void controller_propose_purged(const struct uuid *id, struct wbuf *w)
 {
     const struct command command = {.kind = COMMAND_TOPIC_PURGED, .topic_purged = {.id = *id}};
@@ -777,13 +853,7 @@ static void snapshot_topic(struct wbuf *stream, struct wbuf *scratch, const stru
 {
     struct wbuf configs;
     wbuf_init(&configs, COMMAND_SIZE_MAX);
-    for (uint32_t i = 0; i < t->configs_count; i++) {
-        const struct config_pair pair = {
-            .name = slice_of_string(t->configs[i].name),
-            .value = slice_of_string(t->configs[i].value),
-        };
-        command_encode_configs(&pair, 1, &configs);
-    }
+    encode_entries(t->configs, t->configs_count, &configs);
     const struct command command = {
         .kind = COMMAND_TOPIC_CREATED,
         .topic_created =

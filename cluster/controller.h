@@ -21,6 +21,7 @@
 #include <stdint.h>
 
 #include "cluster/commands.h"
+#include "cluster/config_change.h"
 #include "cluster/metadata.h"
 #include "cluster/placement.h"
 #include "cluster/settings.h"
@@ -92,6 +93,12 @@ enum err controller_propose_delete(const struct controller *ct,
                                    struct slice name,
                                    struct wbuf *w,
                                    char why[CONTROLLER_WHY_SIZE]);
+/* ERR_TOPIC_UNKNOWN, ERR_CONFIG_INVALID, ERR_TOO_LARGE */
+enum err controller_propose_configs(const struct controller *ct,
+                                    struct slice topic_name,
+                                    const struct config_changes *changes,
+                                    struct wbuf *w,
+                                    char why[CONTROLLER_WHY_SIZE]);
 /* These cannot be refused. */
 void controller_propose_purged(const struct uuid *id, struct wbuf *w);
 void controller_propose_producer_ids(const struct controller *ct, int32_t node_id, struct wbuf *w);

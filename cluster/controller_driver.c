@@ -48,6 +48,7 @@ enum change_kind {
     CHANGE_TOPIC_PURGED,
     CHANGE_PRODUCER_IDS,
     CHANGE_PARTITIONS,
+    CHANGE_CONFIGS,
 };
 
 /* One change of the state on its way: queued, then appended, then broadcast. */
@@ -442,6 +443,7 @@ static void change_committed(struct controller_driver *d, struct change *change)
     case CHANGE_TOPIC_CREATE:
     case CHANGE_TOPIC_DELETE:
     case CHANGE_PARTITIONS:
+    case CHANGE_CONFIGS:
         broadcast_change(d, change);
         return;
     case CHANGE_PRODUCER_IDS:
@@ -488,6 +490,7 @@ static enum err propose(struct controller_driver *d, struct change *change)
     switch (change->kind) {
     case CHANGE_TOPIC_CREATE:
     case CHANGE_PARTITIONS:
+    case CHANGE_CONFIGS:
         return controller_judge(d->c, d->engine, change->r, &change->bytes);
     case CHANGE_TOPIC_DELETE:
         return propose_delete(d, change);
@@ -872,6 +875,8 @@ static enum change_kind kind_of(enum controller_request_kind kind)
         return CHANGE_PRODUCER_IDS;
     case CONTROLLER_CREATE_PARTITIONS:
         return CHANGE_PARTITIONS;
+    case CONTROLLER_ALTER_CONFIGS:
+        return CHANGE_CONFIGS;
     }
     panic("no such request of the controller");
 }

@@ -113,6 +113,12 @@ enum err controller_judge(struct cluster *c,
     case CONTROLLER_DELETE_TOPIC:
         return controller_propose_delete(
             engine, &r->in.delete_topic.id, r->in.delete_topic.name, bytes, r->message);
+    case CONTROLLER_ALTER_CONFIGS:
+        return controller_propose_configs(engine,
+                                          r->in.alter_configs.topic_name,
+                                          &r->in.alter_configs.changes,
+                                          bytes,
+                                          r->message);
     case CONTROLLER_ALLOCATE_PRODUCER_ID:
         break;
     }
@@ -126,6 +132,8 @@ bool controller_judge_is_question(const struct controller_request *r)
         return r->in.create_topic.is_validate_only;
     case CONTROLLER_CREATE_PARTITIONS:
         return r->in.create_partitions.is_validate_only;
+    case CONTROLLER_ALTER_CONFIGS:
+        return r->in.alter_configs.is_validate_only;
     case CONTROLLER_DELETE_TOPIC:
     case CONTROLLER_ALLOCATE_PRODUCER_ID:
         return false;

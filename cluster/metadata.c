@@ -43,13 +43,18 @@ metadata_new(const struct cluster_settings *settings, uint64_t hash_seed, uint16
     return m;
 }
 
-static void topic_free(struct topic *t)
+static void drop_configs(struct topic *t)
 {
     for (uint32_t i = 0; i < t->configs_count; i++) {
         free(t->configs[i].name);
         free(t->configs[i].value);
     }
     free(t->configs);
+}
+
+static void topic_free(struct topic *t)
+{
+    drop_configs(t);
     free(t->directories);
     free(t->directory_of);
     free(t);
@@ -188,16 +193,20 @@ void metadata_set_leader_epoch(struct metadata *m, int32_t leader_epoch)
     m->leader_epoch = leader_epoch;
 }
 
-static void copy_configs(struct topic *t, const struct command_topic_created *created)
+/* Takes the configurations of a command, and what follows from them. */
+static void
+set_configs(const struct metadata *m, struct topic *t, uint32_t count, struct slice bytes)
 {
-    struct rbuf configs = rbuf_over(created->configs.data, created->configs.size);
-    t->configs_count = created->configs_count;
+    struct rbuf configs = rbuf_over(bytes.data, bytes.size);
+    t->configs_count = count;
     t->configs = memory_alloc_array(t->configs_count, sizeof(*t->configs));
     for (uint32_t i = 0; i < t->configs_count; i++) {
         struct config_pair pair = command_next_config(&configs);
         t->configs[i].name = memory_copy_text(pair.name);
         t->configs[i].value = memory_copy_text(pair.value);
     }
+    const struct topic_config_set set = metadata_topic_configs(m, t);
+    topic_settings_derive(&set, &t->settings);
 }
 
 static void copy_directories(struct topic *t, const struct command_topic_created *created)
@@ -229,11 +238,8 @@ enum err metadata_add_topic(struct metadata *m,
     t->is_internal = created->is_internal;
     t->partitions_count = created->partitions_count;
     t->replication_factor = created->replication_factor;
-    copy_configs(t, created);
+    set_configs(m, t, created->configs_count, created->configs);
     copy_directories(t, created);
-    const struct topic_config_set set = metadata_topic_configs(m, t);
-    topic_settings_derive(&set, &t->settings);
-
     insert_by_id(m, t);
     insert_by_name(m, t);
     *ret_topic = t;
@@ -310,6 +316,17 @@ enum err metadata_add_partitions(struct metadata *m,
     t->partitions_count = added->partitions_count;
     *ret_topic = t;
     return ERR_OK;
+}
+
+const struct topic *metadata_alter_configs(struct metadata *m,
+                                           const struct command_configs_altered *altered)
+{
+    struct topic *t = m->by_id[find_slot(m, &altered->topic_id)];
+    if (t != NULL) {
+        drop_configs(t);
+        set_configs(m, t, altered->configs_count, altered->configs);
+    }
+    return t;
 }
 
 bool metadata_remove_topic(struct metadata *m, const struct uuid *id)

@@ -28,6 +28,9 @@ enum err metadata_add_topic(struct metadata *m,
 enum err metadata_add_partitions(struct metadata *m,
                                  const struct command_partitions_added *added,
                                  const struct topic **ret_topic);
+/* The topic as altered; NULL if unknown. */
+const struct topic *metadata_alter_configs(struct metadata *m,
+                                           const struct command_configs_altered *altered);
 /* False if unknown. Pointers to it are dead afterwards. */
 bool metadata_remove_topic(struct metadata *m, const struct uuid *id);
 

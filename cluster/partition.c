@@ -553,6 +553,18 @@ struct partition *partition_open(const struct partition_open *how)
     return p;
 }
 
+void partition_alter(struct partition *p, const struct topic *t)
+{
+    p->settings = t->settings;
+    if (p->state != PARTITION_SERVING) {
+        return; /* It never opened, or is on its way out. */
+    }
+    const struct log_options options = log_options_of(p->env->settings, &t->settings);
+    log_set_options(p->log, &options);
+    log_set_compaction(p->log, &p->settings.compaction);
+    partition_retain(p);
+}
+
 void partition_close(struct partition *p,
                      void *context,
                      void (*on_closed)(void *context, struct partition *p))

@@ -126,6 +126,9 @@ void partition_offsets(const struct partition *p, struct partition_offsets *ret_
 uint64_t partition_log_size(const struct partition *p);
 int64_t partition_topic_size_max(const struct partition *p); /* Of its topic; -1 = no cap. */
 
+/* The topic's configurations have changed: they are in effect from the next operation on. */
+void partition_alter(struct partition *p, const struct topic *t);
+
 /* Proposes to move the log start, if the topic's retention wants it now. */
 void partition_retain(struct partition *p);
 

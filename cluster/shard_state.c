@@ -224,6 +224,18 @@ static bool open_more(struct cluster *c, struct broadcast_leg *leg)
     return leg->in_flight_count == 0;
 }
 
+/* NULL: shard 0 has removed the topic since. */
+static void alter_partitions(struct cluster *c, const struct topic *t)
+{
+    for (int32_t i = 0; t != NULL && i < t->partitions_count; i++) {
+        const struct partition_id id = {.topic_id = t->id, .partition = i};
+        struct partition *p = partition_table_find(&c->partitions, &id);
+        if (p != NULL) {
+            partition_alter(p, t);
+        }
+    }
+}
+
 /* Shard 0 has applied the same command to its engine before it told us: nothing can be wrong with
  * it but our own bug. */
 static void apply_command(struct cluster *c, struct broadcast_leg *leg, struct slice bytes)
@@ -250,6 +262,9 @@ static void apply_command(struct cluster *c, struct broadcast_leg *leg, struct s
     case COMMAND_TOPIC_DELETED:
         /* The name goes at once; the logs go when shard 0 orders it. */
         (void)metadata_remove_topic(c->metadata, &command.topic_deleted.id);
+        return;
+    case COMMAND_CONFIGS_ALTERED:
+        alter_partitions(c, metadata_alter_configs(c->metadata, &command.configs_altered));
         return;
     case COMMAND_FEATURE_LEVEL:
     case COMMAND_NODE_REGISTERED:

@@ -203,8 +203,7 @@ static bool parse_ratio(struct slice text, double *ret_value)
     return true;
 }
 
-/* Cuts the next member off a comma list; false at its end. An empty list has no member. */
-static bool next_member(struct slice *list, struct slice *ret_member)
+bool topic_config_next_member(struct slice *list, struct slice *ret_member)
 {
     if (list->data == NULL) {
         return false;
@@ -221,16 +220,20 @@ static bool next_member(struct slice *list, struct slice *ret_member)
     return true;
 }
 
-static bool is_choice(const char *choices, struct slice word)
+bool topic_config_has_member(struct slice list, struct slice word)
 {
-    struct slice list = slice_of_string(choices);
-    struct slice choice;
-    while (next_member(&list, &choice)) {
-        if (slice_equal(choice, word)) {
+    struct slice member;
+    while (topic_config_next_member(&list, &member)) {
+        if (slice_equal(member, word)) {
             return true;
         }
     }
     return false;
+}
+
+static bool is_choice(const char *choices, struct slice word)
+{
+    return topic_config_has_member(slice_of_string(choices), word);
 }
 
 static bool list_contains(const char *text, const char *word)
@@ -358,7 +361,7 @@ static enum err check_list(const struct topic_config *config, struct slice value
     }
     struct slice list = value;
     struct slice member;
-    while (next_member(&list, &member)) {
+    while (topic_config_next_member(&list, &member)) {
         if (member.size == 0) {
             return say_invalid(config, value, "Empty members in a list are not allowed", why);
         }

@@ -86,5 +86,9 @@ enum err topic_config_check(const struct config_pair *pair, char why[TOPIC_CONFI
 enum err topic_config_check_set(const struct topic_config_set *set,
                                 char why[TOPIC_CONFIG_WHY_SIZE]);
 
+/* Cuts the next member, without blanks around it, off a comma list; false at its end. */
+bool topic_config_next_member(struct slice *list, struct slice *ret_member);
+bool topic_config_has_member(struct slice list, struct slice word);
+
 /* Of a set that passed both checks. */
 void topic_settings_derive(const struct topic_config_set *set, struct topic_settings *ret_settings);

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "kafka/handlers/handlers.h"
+#include "kafka/proto/alter_configs.h"
 #include "kafka/proto/alter_partition_reassignments.h"
 #include "kafka/proto/api_keys.h"
 #include "kafka/proto/api_versions.h"
@@ -23,6 +24,7 @@
 #include "kafka/proto/elect_leaders.h"
 #include "kafka/proto/fetch.h"
 #include "kafka/proto/find_coordinator.h"
+#include "kafka/proto/incremental_alter_configs.h"
 #include "kafka/proto/init_producer_id.h"
 #include "kafka/proto/list_config_resources.h"
 #include "kafka/proto/list_offsets.h"
@@ -53,7 +55,9 @@ const struct api API_TABLE[API_COUNT] = {
     {API_CREATE_ACLS,                     1,     1,     3,  CONN_BARRIER, API_QUOTA_CONTROLLER, &CREATE_ACLS_API,                     handle_create_acls},
     {API_DELETE_ACLS,                     1,     1,     3,  CONN_BARRIER, API_QUOTA_CONTROLLER, &DELETE_ACLS_API,                     handle_delete_acls},
     {API_DESCRIBE_CONFIGS,                1,     1,     4,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_CONFIGS_API,                handle_describe_configs},
+    {API_ALTER_CONFIGS,                   0,     0,     2,  CONN_BARRIER, API_QUOTA_CONTROLLER, &ALTER_CONFIGS_API,                   handle_alter_configs},
     {API_ELECT_LEADERS,                   0,     0,     2,  CONN_BARRIER, API_QUOTA_CONTROLLER, &ELECT_LEADERS_API,                   handle_elect_leaders},
+    {API_INCREMENTAL_ALTER_CONFIGS,       0,     0,     1,  CONN_BARRIER, API_QUOTA_CONTROLLER, &INCREMENTAL_ALTER_CONFIGS_API,       handle_incremental_alter_configs},
     {API_ALTER_PARTITION_REASSIGNMENTS,   0,     0,     1,  CONN_BARRIER, API_QUOTA_CONTROLLER, &ALTER_PARTITION_REASSIGNMENTS_API,   handle_alter_partition_reassignments},
     {API_LIST_PARTITION_REASSIGNMENTS,    0,     0,     0,  CONN_BARRIER, API_QUOTA_REQUEST,    &LIST_PARTITION_REASSIGNMENTS_API,    handle_list_partition_reassignments},
     {API_DESCRIBE_CLIENT_QUOTAS,          0,     0,     1,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_CLIENT_QUOTAS_API,          handle_describe_client_quotas},

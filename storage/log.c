@@ -87,6 +87,35 @@ static int64_t draw_age_max(struct log *l)
     return age_max - (int64_t)rand_below(&log_shard(l)->rand, (uint64_t)jitter_max);
 }
 
+static void check_options(const struct log_options *options)
+{
+    assert_cmp(options->fill_step_min % ENTRY_BLOCK_SIZE, ==, 0);
+    assert_cmp(options->fill_step_min, >, 0);
+    assert_cmp(options->fill_step_max, >=, options->fill_step_min);
+    assert_cmp(options->segment_size_max, >, SEGMENT_HEADER_SIZE);
+    assert_cmp(options->index_size_max, >, 0);
+    assert_cmp(options->segment_age_ms_max, >, 0);
+    assert_cmp(options->segment_jitter_ms_max, >=, 0);
+}
+
+void log_set_options(struct log *l, const struct log_options *options)
+{
+    assert(l->state != LOG_OPENING);
+    assert_cmp(options->fill_step_min, ==, l->options.fill_step_min);
+    assert_cmp(options->fill_step_max, ==, l->options.fill_step_max);
+    assert_cmp(options->checkpoint_size, ==, l->options.checkpoint_size);
+    check_options(options);
+    const bool is_age_new = options->segment_age_ms_max != l->options.segment_age_ms_max ||
+                            options->segment_jitter_ms_max != l->options.segment_jitter_ms_max;
+    l->options = *options;
+    list_for_each (node, &l->segments) {
+        struct log_segment *seg = container_of(node, struct log_segment, link);
+        if (is_age_new) {
+            seg->age_ms_max = draw_age_max(l);
+        }
+    }
+}
+
 struct log_segment *log_segment_new(struct log *l, const struct segment_base *base, uint64_t salt)
 {
     struct log_segment *seg = calloc(1, sizeof(*seg));
@@ -306,13 +335,7 @@ static struct log *log_new(const struct log_open *how)
 enum err log_open(const struct log_open *how, struct log **ret_log)
 {
     assert(how->env->shared != NULL);
-    assert_cmp(how->options.fill_step_min % ENTRY_BLOCK_SIZE, ==, 0);
-    assert_cmp(how->options.fill_step_min, >, 0);
-    assert_cmp(how->options.fill_step_max, >=, how->options.fill_step_min);
-    assert_cmp(how->options.segment_size_max, >, SEGMENT_HEADER_SIZE);
-    assert_cmp(how->options.index_size_max, >, 0);
-    assert_cmp(how->options.segment_age_ms_max, >, 0);
-    assert_cmp(how->options.segment_jitter_ms_max, >=, 0);
+    check_options(&how->options);
 
     struct log *l = log_new(how);
     if (l == NULL) {

@@ -198,6 +198,10 @@ void log_set_compaction(struct log *l, const struct compaction_config *config);
 /* Below this index nothing superseded or aborted remains here (DESIGN 4.10). */
 uint64_t log_clean_index(const struct log *l);
 
+/* Other sizes and ages of segments, and other index points, from now on: what is there stays as it
+ * is. Only those of options; the rest must be as it was. Not while opening. */
+void log_set_options(struct log *l, const struct log_options *options);
+
 /* A segment as retention sees it, oldest first. */
 struct log_segment_info {
     uint64_t size;         /* bytes on disk up to its end */

@@ -7,6 +7,7 @@
 
 struct request;
 
+void handle_alter_configs(struct request *r);
 void handle_alter_partition_reassignments(struct request *r);
 void handle_api_versions(struct request *r);
 void handle_create_acls(struct request *r);
@@ -26,6 +27,7 @@ void handle_describe_user_scram_credentials(struct request *r);
 void handle_elect_leaders(struct request *r);
 void handle_fetch(struct request *r);
 void handle_find_coordinator(struct request *r);
+void handle_incremental_alter_configs(struct request *r);
 void handle_init_producer_id(struct request *r);
 void handle_list_config_resources(struct request *r);
 void handle_list_offsets(struct request *r);

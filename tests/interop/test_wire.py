@@ -17,8 +17,9 @@ from support.wire import Connection, batch, batches
 NAMES = {0: "produce", 1: "fetch", 2: "list_offsets", 3: "metadata", 10: "find_coordinator", 18: "api_versions",
          19: "create_topics", 20: "delete_topics", 21: "delete_records", 22: "init_producer_id",
          23: "offset_for_leader_epoch", 29: "describe_acls",
-         30: "create_acls", 31: "delete_acls", 32: "describe_configs", 35: "describe_log_dirs", 37: "create_partitions",
-         43: "elect_leaders", 45: "alter_partition_reassignments",
+         30: "create_acls", 31: "delete_acls", 32: "describe_configs", 33: "alter_configs", 35: "describe_log_dirs",
+         37: "create_partitions", 43: "elect_leaders", 44: "incremental_alter_configs",
+         45: "alter_partition_reassignments",
          46: "list_partition_reassignments", 48: "describe_client_quotas", 50: "describe_user_scram_credentials",
          57: "update_features", 60: "describe_cluster", 65: "describe_transactions", 66: "list_transactions", 74: "list_config_resources",
          75: "describe_topic_partitions"}

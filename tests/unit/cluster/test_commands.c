@@ -51,6 +51,10 @@ static size_t make(struct command *commands, struct wbuf *configs)
         COMMAND_PARTITIONS_ADDED,
         .partitions_added = {id, 2, 5, slice_of(two, sizeof(two[0])), {0}},
     };
+    commands[n++] = (struct command){
+        COMMAND_CONFIGS_ALTERED,
+        .configs_altered = {COMMAND_RESOURCE_TOPIC, id, 2, wbuf_slice(configs)},
+    };
     return n;
 }
 
@@ -97,6 +101,19 @@ Test(commands, layout_of_a_created_topic_is_fixed)
     cr_assert(slice_equal_string(pair.name, "a"));
     cr_assert(slice_equal_string(pair.value, "bc"));
     cr_assert(eq(int, rbuf_finish(&r), ERR_OK));
+}
+
+Test(commands, layout_of_altered_configs_is_fixed)
+{
+    static const uint8_t golden[] = {
+        8, 1,  2,  1,  2,  3,  4,  5,  6, 7, 8,                /* kind, version, a topic, id */
+        9, 10, 11, 12, 13, 14, 15, 16, 1, 1, 'a', 2, 'b', 'c', /* configs */
+    };
+    struct command decoded;
+    cr_assert(eq(int, command_decode(slice_of(golden, sizeof(golden)), &decoded), ERR_OK));
+    cr_assert(uuid_equal(&decoded.configs_altered.topic_id, &id));
+    cr_assert(eq(u32, decoded.configs_altered.configs_count, 1));
+    cr_assert(eq(sz, decoded.configs_altered.configs.size, 5));
 }
 
 Test(commands, layout_of_added_partitions_is_fixed)

@@ -459,6 +459,39 @@ Test(controller, growth_into_too_many_directories_is_refused)
     tear_down(&f);
 }
 
+static enum err alter(struct fixture *f, const char *topic, const char *name, const char *value)
+{
+    const struct config_change change = {
+        .operation = CONFIG_SET,
+        .name = slice_of_string(name),
+        .value = slice_of_string(value),
+    };
+    const struct config_changes changes = {.changes = &change, .count = 1};
+    struct wbuf w;
+    wbuf_init(&w, COMMAND_SIZE_MAX);
+    enum err e = controller_propose_configs(f->ct, slice_of_string(topic), &changes, &w, f->why);
+    if (e == ERR_OK) {
+        apply(f, &w);
+    }
+    wbuf_done(&w);
+    return e;
+}
+
+Test(controller, altered_configs_are_judged_as_a_whole_and_in_effect)
+{
+    struct fixture f;
+    set_up(&f);
+    cr_assert(eq(int, create(&f, "t", 1, 1), ERR_OK));
+    cr_assert(eq(int, alter(&f, "t", "max.message.bytes", "7"), ERR_OK));
+    cr_assert(eq(int, alter(&f, "t", "max.compaction.lag.ms", "5"), ERR_OK));
+    cr_assert(eq(int, alter(&f, "t", "min.compaction.lag.ms", "6"), ERR_CONFIG_INVALID));
+    cr_assert(eq(int, alter(&f, "no", "retention.ms", "5"), ERR_TOPIC_UNKNOWN));
+    const struct topic *t = metadata_topic_by_name(controller_metadata(f.ct), slice_of_string("t"));
+    cr_assert(eq(u32, t->configs_count, 2));
+    cr_assert(eq(u32, t->settings.message_size_max, 7));
+    tear_down(&f);
+}
+
 Test(controller, a_snapshot_rebuilds_the_state)
 {
     struct fixture f;
@@ -480,6 +513,7 @@ Test(controller, a_snapshot_rebuilds_the_state)
         .directories_count = 2,
     };
     cr_assert(eq(int, grow(&f, &growth), ERR_OK));
+    cr_assert(eq(int, alter(&f, "t4", "retention.ms", "5"), ERR_OK));
     const struct uuid none = {{0}};
     cr_assert(eq(int, drop(&f, &none, "t3"), ERR_OK));
     struct wbuf w;
