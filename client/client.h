@@ -26,8 +26,8 @@
 #include <stdint.h>
 
 #include "core/err.h"
-#include "core/ids.h"
 #include "core/slice.h"
+#include "core/uuid.h"
 
 enum {
     CLIENT_WHY_SIZE = 512,
