@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""Kafka's own command line tools against a node. ORACLE=1: the same expectations against Apache Kafka."""
+import os
+import re
+import subprocess
+import sys
+
+from support.check import equal, expect, run_all
+from support.kafka_tools import JAVA, ApacheKafka, Tools, install, missing
+from support.node import Node, fresh_dir
+
+TOPICS, CONFIGS, OFFSETS = "TopicCommand", "kafka.admin.ConfigCommand", "GetOffsetShell"
+RECORDS = [f"k{i}:value {i}" for i in range(200)]
+
+
+def server(name):
+    return ApacheKafka(name) if os.environ.get("ORACLE") else Node(fresh_dir(name) / "data", "--node-id", "1")
+
+
+def passes(answer, *texts):
+    expect(answer.exit == 0, f"exit {answer.exit}: {answer.out[-400:]} {answer.err[-400:]}")
+    for text in texts:
+        expect(text in answer.out, f"no {text!r} in {answer.out[:600]!r}")
+
+
+def refused(answer, *texts):
+    expect(answer.exit != 0, f"exit 0: {answer.out[:600]}")
+    for text in texts:
+        expect(text in answer.out + answer.err, f"no {text!r} in {answer.out[:600]!r} {answer.err[:600]!r}")
+
+
+def test_topics():
+    with server("kafka_topics") as node, Tools(node.kafka) as tool:
+        passes(tool(TOPICS, "--create", "--topic", "t", "--partitions", 3, "--config", "retention.ms=86400000"),
+               "Created topic t.")
+        refused(tool(TOPICS, "--create", "--topic", "t"), "Topic 't' already exists.")
+        passes(tool(TOPICS, "--create", "--topic", "t", "--if-not-exists"))
+        equal(tool(TOPICS, "--list").out.split(), ["t"], "--list")
+        described = tool(TOPICS, "--describe", "--topic", "t")
+        passes(described, "PartitionCount: 3\tReplicationFactor: 1", "retention.ms=86400000",
+               "Topic: t\tPartition: 2\tLeader: 1\tReplicas: 1\tIsr: 1")
+        expect(re.search(r"TopicId: [\w-]{22}", described.out), f"a topic id: {described.out}")
+        passes(tool(TOPICS, "--describe", "--topics-with-overrides"), "Topic: t\t")
+        equal(tool(TOPICS, "--describe", "--under-replicated-partitions").out.strip(), "", "under-replicated")
+        refused(tool(TOPICS, "--create", "--topic", "bad name"), "Topic name is invalid")
+        refused(tool(TOPICS, "--create", "--topic", "n", "--config", "nonsense=1"), "Unknown topic config name: nonsense")
+        refused(tool(TOPICS, "--create", "--topic", "r", "--replication-factor", 3),
+                "Unable to replicate the partition 3 time(s)")
+        passes(tool(TOPICS, "--alter", "--topic", "t", "--partitions", 5))
+        passes(tool(TOPICS, "--describe", "--topic", "t"), "PartitionCount: 5")
+        refused(tool(TOPICS, "--alter", "--topic", "t", "--partitions", 2),
+                "currently has 5 partition(s); 2 would not be an increase.")
+        passes(tool(TOPICS, "--delete", "--topic", "t"))
+        refused(tool(TOPICS, "--delete", "--topic", "t"), "Topic 't' does not exist as expected")
+        passes(tool(TOPICS, "--delete", "--topic", "t", "--if-exists"))
+
+
+def test_describe_configs():
+    with server("kafka_describe_configs") as node, Tools(node.kafka) as tool:
+        passes(tool(TOPICS, "--create", "--topic", "c", "--config", "cleanup.policy=compact,delete"))
+        equal(tool(CONFIGS, "--describe", "--topic", "c").out.splitlines(),
+              ["Dynamic configs for topic c are:",
+               "  cleanup.policy=compact,delete sensitive=false synonyms="
+               "{DYNAMIC_TOPIC_CONFIG:cleanup.policy=compact,delete, DEFAULT_CONFIG:log.cleanup.policy=delete}"],
+              "topic's own")
+        passes(tool(CONFIGS, "--describe", "--topic", "c", "--all"),
+               "segment.bytes=1073741824 sensitive=false synonyms={DEFAULT_CONFIG:log.segment.bytes=1073741824}",
+               "retention.bytes=-1 sensitive=false synonyms={DEFAULT_CONFIG:log.retention.bytes=-1}")
+        passes(tool(CONFIGS, "--describe", "--broker", 1, "--all"), "All configs for broker 1 are:",
+               "num.partitions=1 sensitive=false")
+        passes(tool(CONFIGS, "--describe", "--topic", "nope"),
+               "The topic 'nope' doesn't exist and doesn't have dynamic config.")
+
+
+def offsets(tool, topic, *options):
+    answer = tool(OFFSETS, "--topic", topic, *options)
+    passes(answer)
+    return sum(int(line.rsplit(":", 1)[1]) for line in answer.out.splitlines())
+
+
+def test_console_there_and_back():
+    with server("kafka_console") as node, Tools(node.kafka) as tool:
+        passes(tool(TOPICS, "--create", "--topic", "t", "--partitions", 1))
+        for codec in ("none", "gzip", "snappy", "lz4", "zstd"):
+            passes(tool("ConsoleProducer", "--topic", "t", "--compression-codec", codec,
+                        "--reader-property", "parse.key=true", "--reader-property", "key.separator=:",
+                        stdin="\n".join(RECORDS) + "\n"))
+        equal(offsets(tool, "t"), 5 * len(RECORDS), "latest")
+        equal(offsets(tool, "t", "--time", "-2"), 0, "earliest")
+        equal(offsets(tool, "t", "--time", "max-timestamp") >= 0, True, "max timestamp")
+        read = tool("consumer.ConsoleConsumer", "--topic", "t", "--partition", 0, "--offset", "earliest",
+                    "--max-messages", 5 * len(RECORDS), "--timeout-ms", 20000,
+                    "--formatter-property", "print.key=true", "--formatter-property", "key.separator=:")
+        passes(read)
+        equal(read.out.splitlines(), RECORDS * 5, "records")
+
+
+def test_load_tools():
+    with server("kafka_load") as node, Tools(node.kafka) as tool:
+        passes(tool(TOPICS, "--create", "--topic", "perf", "--partitions", 3))
+        passes(tool("ProducerPerformance", "--topic", "perf", "--num-records", 50000, "--record-size", 200,
+                    "--throughput", -1, "--command-property", f"bootstrap.servers={node.kafka}", server=None),
+               "50000 records sent")
+        equal(offsets(tool, "perf"), 50000, "perf")
+        # It goes on after its main() has returned: a JVM of its own.
+        done = subprocess.run([*JAVA, "org.apache.kafka.tools.VerifiableProducer", "--bootstrap-server", node.kafka,
+                               "--topic", "perf", "--max-messages", "500"], capture_output=True, text=True, timeout=60)
+        expect('"acked":500' in done.stdout, f"verifiable: {done.stdout[-300:]} {done.stderr[-300:]}")
+        equal(offsets(tool, "perf"), 50500, "verifiable")
+
+
+def test_cluster_tools():
+    with server("kafka_cluster") as node, Tools(node.kafka) as tool:
+        passes(tool(TOPICS, "--create", "--topic", "t"))
+        answer = tool("ClusterTool", "cluster-id", "--bootstrap-server", node.kafka, server=None)
+        expect(re.match(r"Cluster ID: [\w-]{22}$", answer.out.strip()), f"cluster id: {answer}")
+        passes(tool("BrokerApiVersionsCommand"), "Produce(0): 0 to 13", "Fetch(1): 4 to 18", "Metadata(3): 0 to 13")
+        passes(tool("LeaderElectionCommand", "--election-type", "preferred", "--topic", "t", "--partition", 0),
+               "Valid replica already elected for partitions t-0")
+        passes(tool("reassign.ReassignPartitionsCommand", "--list"), "No partition reassignments found.")
+        passes(tool("TransactionsCommand", "list"), "TransactionalId")
+        refused(tool("AclCommand", "--list"), "SecurityDisabledException")
+
+
+if __name__ == "__main__":
+    lacking = missing()
+    if lacking:
+        print(f"SKIPPED Kafka's tools: {', '.join(lacking)} not installed", flush=True)
+        print("0 passed, 1 failed" if os.environ.get("CI") else "1 passed, 0 failed", flush=True)
+        sys.exit(1 if os.environ.get("CI") else 0)
+    install()
+    run_all(globals())
