@@ -81,11 +81,12 @@ class Client:
         return [tool for tool in self.about["needs"] if not shutil.which(tool)]
 
     def install(self):
-        """Once per content of its folder; a stamp says what is installed."""
+        """Once per content of its folder and those it shares; a stamp says what is installed."""
         digest = hashlib.sha256()
-        for path in sorted(self.source.rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts:
-                digest.update(str(path.relative_to(self.source)).encode() + path.read_bytes())
+        for folder in (self.source, *(CLIENTS / name for name in self.about.get("shares", ()))):
+            for path in sorted(folder.rglob("*")):
+                if path.is_file() and "__pycache__" not in path.parts:
+                    digest.update(str(path.relative_to(folder)).encode() + path.read_bytes())
         stamp = self.installed / "stamp"
         if stamp.exists() and stamp.read_text() == digest.hexdigest():
             return

@@ -1,0 +1,3 @@
+module coreflume/interop/contract
+
+go 1.26.0
