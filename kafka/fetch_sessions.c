@@ -17,6 +17,7 @@ struct fetch_sessions {
     struct fetch_session **slots; /* By id: open addressing, never more than half full. */
     uint32_t slots_count;
     uint32_t count;
+    uint64_t serial_last;
     size_t size; /* Of all sessions. */
 };
 
@@ -137,17 +138,27 @@ static struct fetch_session *find_smallest(struct fetch_sessions *fs, uint64_t n
     return smallest;
 }
 
+static bool is_full(const struct fetch_sessions *fs)
+{
+    return fs->count >= fs->options.sessions_max || fs->size >= FETCH_SESSIONS_SIZE_MAX;
+}
+
+/* Those that nobody used for long, as far as they are in the way. */
+static void close_idle(struct fetch_sessions *fs, uint64_t now_us)
+{
+    while (is_full(fs) && !list_is_empty(&fs->lru)) {
+        struct fetch_session *oldest = container_of(fs->lru.next, struct fetch_session, lru);
+        if (now_us - oldest->used_us <= EVICTION_US) {
+            return;
+        }
+        fetch_sessions_close(fs, oldest);
+    }
+}
+
 static bool make_room(struct fetch_sessions *fs, uint32_t parts_count, uint64_t now_us)
 {
-    if (fs->options.sessions_max == 0 || fs->size >= FETCH_SESSIONS_SIZE_MAX) {
-        return false;
-    }
-    if (fs->count < fs->options.sessions_max) {
-        return true;
-    }
-    struct fetch_session *oldest = container_of(fs->lru.next, struct fetch_session, lru);
-    if (now_us - oldest->used_us > EVICTION_US) {
-        fetch_sessions_close(fs, oldest);
+    close_idle(fs, now_us);
+    if (!is_full(fs)) {
         return true;
     }
     struct fetch_session *smallest = find_smallest(fs, now_us);
@@ -155,7 +166,7 @@ static bool make_room(struct fetch_sessions *fs, uint32_t parts_count, uint64_t 
         return false;
     }
     fetch_sessions_close(fs, smallest);
-    return true;
+    return !is_full(fs);
 }
 
 /* Positive, this shard's, and nobody's yet. */
@@ -187,6 +198,7 @@ fetch_sessions_open(struct fetch_sessions *fs, bool is_by_id, uint32_t parts_cou
     }
     session->id = new_id(fs);
     session->epoch = EPOCH_FIRST;
+    session->serial = ++fs->serial_last;
     session->is_by_id = is_by_id;
     session->created_us = now_us;
     session->used_us = now_us;

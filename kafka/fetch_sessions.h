@@ -50,8 +50,9 @@ struct fetch_session_part {
 struct fetch_session {
     struct list lru; /* Least recently used first. */
     int32_t id;
-    int32_t epoch; /* That the next request must have. */
-    bool is_by_id; /* Topics have ids (Fetch v13), else names. */
+    int32_t epoch;   /* That the next request must have. */
+    uint64_t serial; /* Of this shard's sessions; ids and epochs come again, this does not. */
+    bool is_by_id;   /* Topics have ids (Fetch v13), else names. */
     uint64_t created_us;
     uint64_t used_us;
     struct list parts; /* In the order in which they are read. */

@@ -77,6 +77,7 @@ struct fetch {
     enum fetch_session_use session_use;
     int32_t session_id; /* In a session: its id, and the epoch it has while nobody else asks. */
     int32_t session_epoch;
+    uint64_t session_serial;
     struct request *request;
     struct fetch_response out;
     struct fetch_part *parts; /* In the order of the request. */

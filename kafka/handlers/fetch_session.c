@@ -90,6 +90,7 @@ static enum kafka_error go_on(struct fetch *f, struct fetch_sessions *fs)
     f->session_use = FETCH_IN_SESSION;
     f->session_id = session->id;
     f->session_epoch = session->epoch;
+    f->session_serial = session->serial;
     return KAFKA_NONE;
 }
 
@@ -172,7 +173,8 @@ void fetch_end_session(struct fetch *f)
     if (f->session_use == FETCH_IN_SESSION) {
         struct fetch_session *session = fetch_sessions_find(fs, f->session_id);
         f->out.session_id = f->session_id;
-        if (session != NULL && session->epoch == f->session_epoch) {
+        if (session != NULL && session->serial == f->session_serial &&
+            session->epoch == f->session_epoch) {
             assert_cmp(session->parts_count, ==, f->parts_count);
             leave_out_unchanged(f, session);
         }
