@@ -10,8 +10,7 @@ import sys
 INCLUDE = re.compile(r'#include "([^"]+)"\n')
 SYSTEM = re.compile(r"#include <([^>]+)>\n")
 ERROR = re.compile(r"X\((\w+)\)\s*(/\*.*?\*/)")
-FUNCTION = re.compile(r"^(?:enum|const|void|bool|int32_t|uint32_t|uint64_t|struct)\b[^;{}=]*?\b(\w+)\([^;{}]*\);",
-                      re.MULTILINE)
+FUNCTION = re.compile(r"^(?!static\b|typedef\b)\w[^;{}=()#]*?\b(\w+)\([^;{}]*\);", re.MULTILINE)
 
 
 def inline(root, name, seen, system):

@@ -94,8 +94,8 @@ const struct topic_config *topic_config_by_name(struct slice name)
     return NULL;
 }
 
-static const char *
-find_value(const struct topic_config_entry *entries, uint32_t count, const char *name)
+const char *
+topic_config_find(const struct topic_config_entry *entries, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++) {
         if (strcmp(entries[i].name, name) == 0) {
@@ -109,12 +109,12 @@ const char *topic_config_effective(const struct topic_config_set *set,
                                    const struct topic_config *config,
                                    enum topic_config_source *ret_source)
 {
-    const char *value = find_value(set->own, set->own_count, config->name);
+    const char *value = topic_config_find(set->own, set->own_count, config->name);
     if (value != NULL) {
         *ret_source = TOPIC_CONFIG_SOURCE_TOPIC;
         return value;
     }
-    value = find_value(set->defaults, set->defaults_count, config->name);
+    value = topic_config_find(set->defaults, set->defaults_count, config->name);
     if (value != NULL) {
         *ret_source = TOPIC_CONFIG_SOURCE_BROKER_FILE;
         return value;

@@ -74,6 +74,9 @@ struct topic_config_set {
     uint32_t defaults_count;
 };
 
+/* The value of that name; NULL if there is none. */
+const char *
+topic_config_find(const struct topic_config_entry *entries, uint32_t count, const char *name);
 /* The value in effect; never NULL. */
 const char *topic_config_effective(const struct topic_config_set *set,
                                    const struct topic_config *config,

@@ -7,7 +7,6 @@
 #include "kafka/proto/describe_configs.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "cluster/cluster.h"
 #include "cluster/topic_configs.h"
@@ -79,17 +78,6 @@ static bool alloc_synonyms(struct request *r, config_out *config)
 
 /* ---- topics ---- */
 
-static const char *
-find_entry(const struct topic_config_entry *entries, uint32_t count, const char *name)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        if (strcmp(entries[i].name, name) == 0) {
-            return entries[i].value;
-        }
-    }
-    return NULL;
-}
-
 static bool fill_topic_synonyms(struct request *r,
                                 const struct topic_config_set *set,
                                 const struct topic_config *c,
@@ -98,14 +86,14 @@ static bool fill_topic_synonyms(struct request *r,
     if (!alloc_synonyms(r, out)) {
         return false;
     }
-    const char *own = find_entry(set->own, set->own_count, c->name);
+    const char *own = topic_config_find(set->own, set->own_count, c->name);
     if (own != NULL) {
         add_synonym(out, c->name, own, TOPIC_CONFIG_SOURCE_TOPIC);
     }
     if (c->broker_name == NULL) {
         return true;
     }
-    const char *file = find_entry(set->defaults, set->defaults_count, c->name);
+    const char *file = topic_config_find(set->defaults, set->defaults_count, c->name);
     if (file != NULL) {
         add_synonym(out, c->broker_name, file, TOPIC_CONFIG_SOURCE_BROKER_FILE);
     }

@@ -26,7 +26,7 @@ NAMES = {0: "produce", 1: "fetch", 2: "list_offsets", 3: "metadata", 10: "find_c
 NONE, OUT_OF_RANGE, CORRUPT, UNKNOWN_TOPIC, TOO_LARGE, INVALID_TOPIC = 0, 1, 2, 3, 10, 17
 INVALID_ACKS, INVALID_TIMESTAMP, UNSUPPORTED_VERSION, TOPIC_EXISTS, INVALID_PARTITIONS = 21, 32, 35, 36, 37
 INVALID_RF, INVALID_CONFIG, INVALID_REQUEST, OUT_OF_ORDER, INVALID_EPOCH = 38, 40, 42, 45, 47
-SESSION_NOT_FOUND, FENCED_EPOCH, UNKNOWN_EPOCH, CODEC, INVALID_RECORD, UNKNOWN_ID = 70, 74, 75, 76, 87, 100
+FENCED_EPOCH, UNKNOWN_EPOCH, CODEC, INVALID_RECORD, UNKNOWN_ID = 74, 75, 76, 87, 100
 
 node = Node(fresh_dir("wire") / "data", "--set", "num.partitions=2", "--set", "socket.request.max.bytes=4MiB")
 atexit.register(node.__exit__)  # Also when only some tests were asked for.
