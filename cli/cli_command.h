@@ -70,6 +70,11 @@ extern const struct cli_option CLI_OPTION_HELP;
 
 /* The index-th option that a command takes, its own first; NULL behind the last. */
 const struct cli_option *cli_option_at(const struct cli_command *command, size_t index);
+/* Calls print for each of them. */
+typedef void (*cli_option_printer)(FILE *out,
+                                   const struct cli_command *command,
+                                   const struct cli_option *o);
+void cli_each_option(FILE *out, const struct cli_command *command, cli_option_printer print);
 
 /* What help and the manual say about all commands. */
 extern const char CLI_ABOUT[];

@@ -200,3 +200,14 @@ const struct cli_option *cli_option_at(const struct cli_command *command, size_t
     common[common_count++] = &CLI_OPTION_HELP;
     return index < common_count ? common[index] : NULL;
 }
+
+void cli_each_option(FILE *out, const struct cli_command *command, cli_option_printer print)
+{
+    for (size_t i = 0;; i++) {
+        const struct cli_option *o = cli_option_at(command, i);
+        if (o == NULL) {
+            return;
+        }
+        print(out, command, o);
+    }
+}

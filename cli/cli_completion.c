@@ -4,21 +4,62 @@
 
 #include <string.h>
 
-const char CLI_SHELLS[] = "bash|zsh|fish";
+enum {
+    GROUP_SIZE = 64, /* Longer than any word of a command. */
+};
+
+static const char shells[] = "bash|zsh|fish";
 
 /* ---- what all shells share ---- */
 
-bool cli_is_called(const char *operands, const char *word)
+/* Names of the table that say what they stand for (cli_command.h). */
+static struct cli_offer offer_of(const char *name)
 {
-    return strstr(operands, word) != NULL;
+    static const struct {
+        const char *word;
+        struct cli_offer offer;
+    } rows[] = {
+        {"FILE", {.kind = CLI_OFFER_FILES}},
+        {"DIR", {.kind = CLI_OFFER_DIRS}},
+        {"TOPIC", {.kind = CLI_OFFER_TOPICS}},
+        {"COMMAND", {.kind = CLI_OFFER_COMMANDS}},
+        {"SHELL", {.kind = CLI_OFFER_WORDS, .words = shells}},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        if (strstr(name, rows[i].word) != NULL) {
+            return rows[i].offer;
+        }
+    }
+    return (struct cli_offer){.kind = CLI_OFFER_NOTHING};
 }
 
-enum cli_path cli_path_of(const char *name)
+struct cli_offer cli_offer_of_option(const struct cli_option *o)
 {
-    if (name != NULL && cli_is_called(name, "FILE")) {
-        return CLI_PATH_FILE;
+    if (o->kind == CLI_CHOICE) {
+        return (struct cli_offer){.kind = CLI_OFFER_WORDS, .words = o->words};
     }
-    return name != NULL && cli_is_called(name, "DIR") ? CLI_PATH_DIR : CLI_PATH_NONE;
+    return offer_of(o->value == NULL ? "" : o->value);
+}
+
+struct cli_offer cli_offer_of_operands(const struct cli_command *command)
+{
+    return offer_of(command->operands);
+}
+
+bool cli_is_list(struct cli_offer offer)
+{
+    return offer.kind == CLI_OFFER_WORDS || offer.kind == CLI_OFFER_COMMANDS;
+}
+
+void cli_print_list(FILE *out, struct cli_offer offer)
+{
+    if (offer.kind == CLI_OFFER_COMMANDS) {
+        cli_print_verbs(out, NULL);
+        return;
+    }
+    for (const char *c = offer.words; *c != '\0'; c++) {
+        (void)fputc(*c == '|' ? ' ' : *c, out);
+    }
 }
 
 void cli_print_escaped(FILE *out, const char *text, const char *special, const char *escape)
@@ -28,13 +69,6 @@ void cli_print_escaped(FILE *out, const char *text, const char *special, const c
             (void)fputs(escape, out);
         }
         (void)fputc(*c, out);
-    }
-}
-
-void cli_print_words(FILE *out, const char *words)
-{
-    for (const char *c = words; *c != '\0'; c++) {
-        (void)fputc(*c == '|' ? ' ' : *c, out);
     }
 }
 
@@ -98,6 +132,20 @@ void cli_print_verbs(FILE *out, const char *group)
     }
 }
 
+void cli_each_group(FILE *out, void (*on_group)(FILE *out, const char *group))
+{
+    char group[GROUP_SIZE] = "";
+    for (size_t i = 0; i < CLI_COMMANDS_COUNT; i++) {
+        const char *name = CLI_COMMANDS[i].name;
+        const size_t size = strcspn(name, " ");
+        if (name[size] == '\0' || (strlen(group) == size && strncmp(name, group, size) == 0)) {
+            continue;
+        }
+        (void)snprintf(group, sizeof(group), "%.*s", (int)size, name);
+        on_group(out, group);
+    }
+}
+
 /* ---- bash ---- */
 
 static const char bash_head[] =
@@ -145,86 +193,74 @@ static const char bash_tail[] = "    COMPREPLY=($(compgen -W \"$offered\" -- \"$
                                 "\n"
                                 "complete -F _coreflume coreflume\n";
 
-/* The value of an option: words or a path. */
-static void print_bash_values(FILE *out, const struct cli_command *command)
+static void print_compgen(FILE *out, struct cli_offer offer)
 {
-    for (size_t i = 0; cli_option_at(command, i) != NULL; i++) {
-        const struct cli_option *o = cli_option_at(command, i);
-        const enum cli_path path = cli_path_of(o->value);
-        if (o->kind != CLI_CHOICE && path == CLI_PATH_NONE) {
-            continue;
-        }
-        (void)fprintf(out, "        ");
-        if (o->letter != 0) {
-            (void)fprintf(out, "'%s:-%c' | ", command->name, o->letter);
-        }
-        (void)fprintf(out, "'%s:--%s') COMPREPLY=($(compgen ", command->name, o->name);
-        if (o->kind == CLI_CHOICE) {
-            (void)fputs("-W '", out);
-            cli_print_words(out, o->words);
-            (void)fputc('\'', out);
-        } else {
-            (void)fputs(path == CLI_PATH_FILE ? "-f" : "-d", out);
-        }
-        (void)fputs(" -- \"$cur\")); return ;;\n", out);
+    (void)fputs("COMPREPLY=($(compgen ", out);
+    if (cli_is_list(offer)) {
+        (void)fputs("-W '", out);
+        cli_print_list(out, offer);
+        (void)fputc('\'', out);
+    } else {
+        (void)fputs(offer.kind == CLI_OFFER_FILES ? "-f" : "-d", out);
     }
+    (void)fputs(" -- \"$cur\")); return ;;\n", out);
 }
 
-static void print_bash_options(FILE *out, const struct cli_command *command)
+static void
+print_bash_value(FILE *out, const struct cli_command *command, const struct cli_option *o)
 {
-    (void)fprintf(out, "            '%s') offered='", command->name);
-    for (size_t i = 0; cli_option_at(command, i) != NULL; i++) {
-        const struct cli_option *o = cli_option_at(command, i);
-        if (o->letter != 0) {
-            (void)fprintf(out, "-%c ", o->letter);
-        }
-        (void)fprintf(out, "--%s ", o->name);
+    const struct cli_offer offer = cli_offer_of_option(o);
+    if (offer.kind == CLI_OFFER_NOTHING) {
+        return;
     }
-    (void)fputs("' ;;\n", out);
+    (void)fputs("        ", out);
+    if (o->letter != 0) {
+        (void)fprintf(out, "'%s:-%c' | ", command->name, o->letter);
+    }
+    (void)fprintf(out, "'%s:--%s') ", command->name, o->name);
+    print_compgen(out, offer);
+}
+
+static void
+print_bash_option(FILE *out, const struct cli_command *command, const struct cli_option *o)
+{
+    (void)command;
+    if (o->letter != 0) {
+        (void)fprintf(out, "-%c ", o->letter);
+    }
+    (void)fprintf(out, "--%s ", o->name);
 }
 
 static void print_bash_operands(FILE *out, const struct cli_command *command)
 {
-    const char *operands = command->operands;
-    if (cli_path_of(operands) != CLI_PATH_NONE) {
-        (void)fprintf(out,
-                      "            '%s') COMPREPLY=($(compgen %s -- \"$cur\")); return ;;\n",
-                      command->name,
-                      cli_path_of(operands) == CLI_PATH_FILE ? "-f" : "-d");
-        return;
+    const struct cli_offer offer = cli_offer_of_operands(command);
+    (void)fprintf(out, "            '%s') ", command->name);
+    if (offer.kind == CLI_OFFER_TOPICS) {
+        (void)fputs("offered=$(_coreflume_topics \"$brokers\") ;;\n", out);
+    } else if (offer.kind == CLI_OFFER_NOTHING) {
+        (void)fputs(";;\n", out);
+    } else {
+        print_compgen(out, offer);
     }
-    (void)fprintf(out, "            '%s') offered='", command->name);
-    if (cli_is_called(operands, "SHELL")) {
-        cli_print_words(out, CLI_SHELLS);
-    } else if (cli_is_called(operands, "COMMAND")) {
-        cli_print_verbs(out, NULL);
-    }
-    (void)fprintf(out,
-                  "'%s ;;\n",
-                  cli_is_called(operands, "TOPIC") ? "$(_coreflume_topics \"$brokers\")" : "");
+}
+
+static void print_bash_group(FILE *out, const char *group)
+{
+    (void)fprintf(out, "                    %s) offered='", group);
+    cli_print_verbs(out, group);
+    (void)fputs("' ;;\n", out);
 }
 
 /* No command yet: the first words; behind one of a group its verbs. */
 static void print_bash_verbs(FILE *out)
 {
     (void)fputs("            *)\n"
-                "                case ${operands[0]-} in\n"
-                "                    '') offered='",
+                "                case ${operands[0]-} in\n",
                 out);
+    (void)fputs("                    '') offered='", out);
     cli_print_verbs(out, NULL);
     (void)fputs("' ;;\n", out);
-    for (size_t i = 0; i < CLI_COMMANDS_COUNT; i++) {
-        const char *name = CLI_COMMANDS[i].name;
-        const size_t size = strcspn(name, " ");
-        if (name[size] == '\0' || (i > 0 && strncmp(CLI_COMMANDS[i - 1].name, name, size) == 0)) {
-            continue;
-        }
-        char group[64];
-        (void)snprintf(group, sizeof(group), "%.*s", (int)size, name);
-        (void)fprintf(out, "                    %s) offered='", group);
-        cli_print_verbs(out, group);
-        (void)fputs("' ;;\n", out);
-    }
+    cli_each_group(out, print_bash_group);
     (void)fputs("                esac\n"
                 "                ;;\n",
                 out);
@@ -245,14 +281,16 @@ static void print_bash(FILE *out)
     }
     (void)fputs("    esac\n    case $command:$prev in\n", out);
     for (size_t i = 0; i < CLI_COMMANDS_COUNT; i++) {
-        print_bash_values(out, &CLI_COMMANDS[i]);
+        cli_each_option(out, &CLI_COMMANDS[i], print_bash_value);
     }
     (void)fputs("    esac\n    case $prev in\n        ", out);
     cli_print_value_options(out, " | ");
     (void)fputs(") return ;;\n    esac\n    if [[ $cur == -* ]]; then\n        case $command in\n",
                 out);
     for (size_t i = 0; i < CLI_COMMANDS_COUNT; i++) {
-        print_bash_options(out, &CLI_COMMANDS[i]);
+        (void)fprintf(out, "            '%s') offered='", CLI_COMMANDS[i].name);
+        cli_each_option(out, &CLI_COMMANDS[i], print_bash_option);
+        (void)fputs("' ;;\n", out);
     }
     (void)fputs(
         "            *) offered=--help ;;\n        esac\n    else\n        case $command in\n",
@@ -275,7 +313,7 @@ int cli_completion(struct cli *cli)
     } else if (strcmp(shell, "fish") == 0) {
         cli_completion_fish(cli->out);
     } else {
-        return cli_fail(cli, CLI_USAGE, "'%s' is none of %s", shell, CLI_SHELLS);
+        return cli_fail(cli, CLI_USAGE, "'%s' is none of %s", shell, shells);
     }
     return CLI_OK;
 }

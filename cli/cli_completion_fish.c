@@ -50,11 +50,12 @@ static void print_option(FILE *out, const struct cli_command *command, const str
         (void)fprintf(out, " -s %c", o->letter);
     }
     (void)fprintf(out, " -l %s", o->name);
-    if (o->kind == CLI_CHOICE) {
+    const struct cli_offer offer = cli_offer_of_option(o);
+    if (cli_is_list(offer)) {
         (void)fputs(" -x -a '", out);
-        cli_print_words(out, o->words);
+        cli_print_list(out, offer);
         (void)fputc('\'', out);
-    } else if (cli_path_of(o->value) != CLI_PATH_NONE) {
+    } else if (offer.kind != CLI_OFFER_NOTHING) {
         (void)fputs(" -r -F", out);
     } else if (o->kind != CLI_FLAG) {
         (void)fputs(" -x", out);
@@ -66,21 +67,17 @@ static void print_option(FILE *out, const struct cli_command *command, const str
 
 static void print_operands(FILE *out, const struct cli_command *command)
 {
-    const char *operands = command->operands;
-    const bool is_path = cli_path_of(operands) != CLI_PATH_NONE;
-    const char *start = "complete -c coreflume -n '__coreflume_is";
-    if (is_path) {
-        (void)fprintf(out, "%s %s' -F\n", start, command->name);
-    } else if (cli_is_called(operands, "TOPIC")) {
-        (void)fprintf(out, "%s %s' -a '(__coreflume_topics)'\n", start, command->name);
-    } else if (cli_is_called(operands, "SHELL")) {
-        (void)fprintf(out, "%s %s' -a '", start, command->name);
-        cli_print_words(out, CLI_SHELLS);
+    const struct cli_offer offer = cli_offer_of_operands(command);
+    if (offer.kind == CLI_OFFER_NOTHING) {
+        return;
+    }
+    (void)fprintf(out, "complete -c coreflume -n '__coreflume_is %s' ", command->name);
+    if (cli_is_list(offer)) {
+        (void)fputs("-a '", out);
+        cli_print_list(out, offer);
         (void)fputs("'\n", out);
-    } else if (cli_is_called(operands, "COMMAND")) {
-        (void)fprintf(out, "%s %s' -a '", start, command->name);
-        cli_print_verbs(out, NULL);
-        (void)fputs("'\n", out);
+    } else {
+        (void)fputs(offer.kind == CLI_OFFER_TOPICS ? "-a '(__coreflume_topics)'\n" : "-F\n", out);
     }
 }
 
@@ -116,9 +113,7 @@ void cli_completion_fish(FILE *out)
     for (size_t i = 0; i < CLI_COMMANDS_COUNT; i++) {
         const struct cli_command *command = &CLI_COMMANDS[i];
         print_name(out, command);
-        for (size_t j = 0; cli_option_at(command, j) != NULL; j++) {
-            print_option(out, command, cli_option_at(command, j));
-        }
+        cli_each_option(out, command, print_option);
         print_operands(out, command);
     }
 }

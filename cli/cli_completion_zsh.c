@@ -43,9 +43,24 @@ static void print_text(FILE *out, const char *text)
     }
 }
 
-/* '(-p --partitions)'{-p,--partitions}'[help]:N:action' */
-static void print_option(FILE *out, const struct cli_option *o)
+/* What _arguments calls an action: where the words come from. */
+static void print_action(FILE *out, struct cli_offer offer)
 {
+    if (cli_is_list(offer)) {
+        (void)fputc('(', out);
+        cli_print_list(out, offer);
+        (void)fputc(')', out);
+    } else if (offer.kind == CLI_OFFER_TOPICS) {
+        (void)fputs("_coreflume_topics", out);
+    } else if (offer.kind != CLI_OFFER_NOTHING) {
+        (void)fputs(offer.kind == CLI_OFFER_FILES ? "_files" : "_files -/", out);
+    }
+}
+
+/* '(-p --partitions)'{-p,--partitions}'[help]:N:action' */
+static void print_option(FILE *out, const struct cli_command *command, const struct cli_option *o)
+{
+    (void)command;
     (void)fputs(" \\\n                ", out);
     if (o->is_repeatable) {
         (void)fputs("'*'", out);
@@ -63,14 +78,7 @@ static void print_option(FILE *out, const struct cli_option *o)
         (void)fputc(':', out);
         print_text(out, o->value);
         (void)fputc(':', out);
-        const enum cli_path path = cli_path_of(o->value);
-        if (o->kind == CLI_CHOICE) {
-            (void)fputc('(', out);
-            cli_print_words(out, o->words);
-            (void)fputc(')', out);
-        } else if (path != CLI_PATH_NONE) {
-            (void)fputs(path == CLI_PATH_FILE ? "_files" : "_files -/", out);
-        }
+        print_action(out, cli_offer_of_option(o));
     }
     (void)fputc('\'', out);
 }
@@ -78,54 +86,33 @@ static void print_option(FILE *out, const struct cli_option *o)
 static void print_command(FILE *out, const struct cli_command *command)
 {
     (void)fprintf(out, "        '%s')\n            _arguments -s", command->name);
-    for (size_t i = 0; cli_option_at(command, i) != NULL; i++) {
-        print_option(out, cli_option_at(command, i));
-    }
+    cli_each_option(out, command, print_option);
     (void)fputs(" \\\n                '*: :", out);
-    if (cli_is_called(command->operands, "TOPIC")) {
-        (void)fputs("_coreflume_topics", out);
-    } else if (cli_path_of(command->operands) != CLI_PATH_NONE) {
-        (void)fputs("_files", out);
-    } else if (cli_is_called(command->operands, "SHELL")) {
-        (void)fputc('(', out);
-        cli_print_words(out, CLI_SHELLS);
-        (void)fputc(')', out);
-    } else if (cli_is_called(command->operands, "COMMAND")) {
-        (void)fputc('(', out);
-        cli_print_verbs(out, NULL);
-        (void)fputc(')', out);
-    }
+    print_action(out, cli_offer_of_operands(command));
     (void)fputs("'\n            ;;\n", out);
+}
+
+/* group) commands=( 'verb:what it does' ... ) ;; */
+static void print_group(FILE *out, const char *group)
+{
+    const size_t size = strlen(group);
+    (void)fprintf(out, "                %s) commands=(", group);
+    for (size_t i = 0; i < CLI_COMMANDS_COUNT; i++) {
+        const struct cli_command *c = &CLI_COMMANDS[i];
+        if (strncmp(c->name, group, size) == 0 && c->name[size] == ' ') {
+            (void)fprintf(out, " '%s:", c->name + size + 1);
+            print_text(out, c->summary);
+            (void)fputc('\'', out);
+        }
+    }
+    (void)fputs(") ;;\n", out);
 }
 
 /* The words that may come next where no command is complete. */
 static void print_verbs(FILE *out)
 {
     (void)fputs("        *)\n            case $operands[1] in\n", out);
-    const char *group = "";
-    size_t group_size = 0;
-    for (size_t i = 0; i < CLI_COMMANDS_COUNT; i++) {
-        const char *name = CLI_COMMANDS[i].name;
-        const size_t size = strcspn(name, " ");
-        if (name[size] == '\0') {
-            continue;
-        }
-        if (size != group_size || strncmp(name, group, size) != 0) {
-            group = name;
-            group_size = size;
-            (void)fprintf(out, "                %.*s)", (int)size, name);
-            (void)fputs(" commands=(", out);
-            for (size_t j = i; j < CLI_COMMANDS_COUNT; j++) {
-                const struct cli_command *c = &CLI_COMMANDS[j];
-                if (strncmp(c->name, name, size + 1) == 0) {
-                    (void)fprintf(out, " '%s:", c->name + size + 1);
-                    print_text(out, c->summary);
-                    (void)fputc('\'', out);
-                }
-            }
-            (void)fputs(") ;;\n", out);
-        }
-    }
+    cli_each_group(out, print_group);
     (void)fputs("                '') commands=(", out);
     cli_print_verbs(out, NULL);
     (void)fputs(") ;;\n"

@@ -9,8 +9,9 @@ enum {
     LEFT_SIZE = 96,
 };
 
-static void print_option(FILE *out, const struct cli_option *o)
+static void print_option(FILE *out, const struct cli_command *command, const struct cli_option *o)
 {
+    (void)command;
     char letter[] = "    ";
     if (o->letter != 0) {
         (void)snprintf(letter, sizeof(letter), "-%c, ", o->letter);
@@ -35,9 +36,7 @@ static void print_command(FILE *out, const struct cli_command *command)
                   command->operands[0] != '\0' ? " " : "",
                   command->operands,
                   command->summary);
-    for (size_t i = 0; cli_option_at(command, i) != NULL; i++) {
-        print_option(out, cli_option_at(command, i));
-    }
+    cli_each_option(out, command, print_option);
     if (command->details != NULL) {
         (void)fprintf(out, "\n%s", command->details);
     }

@@ -25,8 +25,9 @@ static void print_text(FILE *out, const char *text)
     }
 }
 
-static void print_option(FILE *out, const struct cli_option *o)
+static void print_option(FILE *out, const struct cli_command *command, const struct cli_option *o)
 {
+    (void)command;
     (void)fputs(".TP\n", out);
     if (o->letter != 0) {
         (void)fprintf(out, "\\fB\\-%c\\fR, ", o->letter);
@@ -49,9 +50,7 @@ static void print_command(FILE *out, const struct cli_command *command)
     (void)fprintf(out, ".SS coreflume %s %s\n", command->name, command->operands);
     print_text(out, command->summary);
     (void)fputs(".\n", out);
-    for (size_t i = 0; cli_option_at(command, i) != NULL; i++) {
-        print_option(out, cli_option_at(command, i));
-    }
+    cli_each_option(out, command, print_option);
     if (command->details != NULL) {
         (void)fputs(".PP\n.nf\n", out);
         print_text(out, command->details);
