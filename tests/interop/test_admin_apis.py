@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """What admin clients ask beside topics and records, by hand: the cluster, elections, reassignments, and what this
 version has none of: ACLs, quotas, users, transactions, features."""
-import atexit
 
 from support.check import equal, expect, run_all
 from support.definitions import ask
 from support.node import Node, fresh_dir
+from support.shared import SharedNode
 from support.wire import Connection, batch
 
 NONE, UNKNOWN_TOPIC, UNSUPPORTED_VERSION, TOPIC_EXISTS, INVALID_PARTITIONS, INVALID_RF = 0, 3, 35, 36, 37, 38
@@ -14,19 +14,8 @@ SECURITY_DISABLED, ELECTION_NOT_NEEDED, NO_REASSIGNMENT, RESOURCE_NOT_FOUND, DUP
 INVALID_UPDATE, TRANSACTIONAL_ID_NOT_FOUND, MISMATCHED_ENDPOINT, UNSUPPORTED_ENDPOINT = 95, 105, 114, 115
 NOT_ASKED = -2147483648
 
-node = Node(fresh_dir("admin_apis") / "data")
-atexit.register(node.__exit__)  # Also when only some tests were asked for.
-serial = iter(range(1 << 30))
-
-
-def connect():
-    return Connection(node.kafka)
-
-
-def new_topic(c, partitions=1):
-    name = f"topic-{next(serial)}"
-    equal(c.create_topic(name, partitions), NONE, "create")
-    return name
+shared = SharedNode("admin_apis")
+connect, new_topic = shared.connect, shared.new_topic
 
 
 def partition_errors(topics, list_name, index_name):

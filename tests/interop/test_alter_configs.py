@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Configurations of topics changed while they are used: what clients may ask for, what is in effect at once, and what
 a crash leaves of it."""
-import atexit
 import time
 
 from support.check import equal, expect, run_all
 from support.definitions import ask
 from support.node import Node, fresh_dir
+from support.shared import SharedNode
 from support.wire import Connection, batch, batches
 
 NONE, UNKNOWN_TOPIC, MESSAGE_TOO_LARGE, INVALID_CONFIG, INVALID_REQUEST = 0, 3, 10, 40, 42
@@ -14,20 +14,8 @@ TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 OF_TOPIC = 1
 
-node = Node(fresh_dir("alter_configs") / "data", "--set", "log.retention.check.interval.ms=100ms")
-atexit.register(node.__exit__)  # Also when only some tests were asked for.
-serial = iter(range(1 << 30))
-
-
-def connect():
-    return Connection(node.kafka)
-
-
-def new_topic(c, partitions=1, **configs):
-    name = f"topic-{next(serial)}"
-    named = {k.replace("_", "."): v for k, v in configs.items()}
-    equal(c.create_topic(name, partitions, named), NONE, "create")
-    return name
+shared = SharedNode("alter_configs", "--set", "log.retention.check.interval.ms=100ms")
+connect, new_topic = shared.connect, shared.new_topic
 
 
 def change(c, topic, *changes, kind=TOPIC, version=1, validate_only=False):

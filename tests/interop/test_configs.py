@@ -1,31 +1,18 @@
 #!/usr/bin/env python3
 """What clients are told of configurations: names, values in effect, and the sources that MirrorMaker, Terraform and
 kafka-topics go by."""
-import atexit
 
 from support.check import equal, expect, run_all
 from support.definitions import ask
-from support.node import Node, fresh_dir
-from support.wire import Connection
+from support.shared import SharedNode
 
 NONE, UNKNOWN_TOPIC, INVALID_TOPIC, UNSUPPORTED_VERSION, INVALID_REQUEST = 0, 3, 17, 35, 42
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 OF_TOPIC, OF_FILE, DEFAULT = 1, 4, 5
 BOOLEAN, STRING, INT, LONG, DOUBLE, LIST = 1, 2, 3, 5, 6, 7
 
-node = Node(fresh_dir("configs") / "data", "--set", "log.retention.ms=3h", "--set", "message.max.bytes=2MiB")
-atexit.register(node.__exit__)  # Also when only some tests were asked for.
-serial = iter(range(1 << 30))
-
-
-def connect():
-    return Connection(node.kafka)
-
-
-def new_topic(c, **configs):
-    name = f"topic-{next(serial)}"
-    equal(c.create_topic(name, configs={k.replace("_", "."): v for k, v in configs.items()}), NONE, "create")
-    return name
+shared = SharedNode("configs", "--set", "log.retention.ms=3h", "--set", "message.max.bytes=2MiB")
+connect, new_topic = shared.connect, shared.new_topic
 
 
 def describe(c, kind, name, keys=None, version=4, **more):

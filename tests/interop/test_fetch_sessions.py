@@ -1,31 +1,19 @@
 #!/usr/bin/env python3
 """Fetch sessions (KIP-227): answers name what changed, and nobody is told less than that."""
-import atexit
 import time
 import uuid
 
 from support.check import equal, expect, run_all
 from support.definitions import ask
-from support.node import Node, fresh_dir
-from support.wire import Connection, batch, batches
+from support.shared import SharedNode
+from support.wire import batch, batches
 
 NONE, UNKNOWN_TOPIC, NOT_FOUND, INVALID_EPOCH, UNKNOWN_ID, TOPIC_ID_ERROR = 0, 3, 70, 71, 100, 106
 SLOTS = 8
 
-node = Node(fresh_dir("fetch_sessions") / "data", "--cores", "0",
-            "--set", f"max.incremental.fetch.session.cache.slots={SLOTS}")
-atexit.register(node.__exit__)  # Also when only some tests were asked for.
-serial = iter(range(1 << 30))
-
-
-def connect():
-    return Connection(node.kafka)
-
-
-def new_topic(c, partitions=1):
-    name = f"topic-{next(serial)}"
-    equal(c.create_topic(name, partitions), NONE, "create")
-    return name
+shared = SharedNode("fetch_sessions", "--cores", "0",
+                    "--set", f"max.incremental.fetch.session.cache.slots={SLOTS}")
+connect, new_topic, new_name = shared.connect, shared.new_topic, shared.new_name
 
 
 def part(number, offset=0, **more):
@@ -99,7 +87,7 @@ def test_partitions_come_and_go():
 def test_a_high_watermark_is_told_and_errors_until_they_end():
     with connect() as c, connect() as producer:
         topic = new_topic(c)
-        late = f"topic-{next(serial)}"
+        late = new_name()
         session = Session(c, [of(topic, part(0)), of(late, part(0))])
         equal(session.opened[(late, 0)], (UNKNOWN_TOPIC, []), "not there")
         equal(session.fetch(), {(late, 0): (UNKNOWN_TOPIC, [])}, "each time")

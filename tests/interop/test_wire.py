@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """The wire by hand: what real clients rely on but do not show, and what only broken ones send.
 Numbers like C018 are those of the public fault reports the expectations come from."""
-import atexit
 import gzip
 import socket
 import time
@@ -12,6 +11,7 @@ from support import wire
 from support.check import equal, expect, run_all
 from support.definitions import ask, codec, receive, send
 from support.node import Node, fresh_dir
+from support.shared import SharedNode
 from support.wire import Connection, batch, batches
 
 NAMES = {0: "produce", 1: "fetch", 2: "list_offsets", 3: "metadata", 10: "find_coordinator", 18: "api_versions",
@@ -28,19 +28,8 @@ INVALID_ACKS, INVALID_TIMESTAMP, UNSUPPORTED_VERSION, TOPIC_EXISTS, INVALID_PART
 INVALID_RF, INVALID_CONFIG, INVALID_REQUEST, OUT_OF_ORDER, INVALID_EPOCH = 38, 40, 42, 45, 47
 FENCED_EPOCH, UNKNOWN_EPOCH, CODEC, INVALID_RECORD, UNKNOWN_ID = 74, 75, 76, 87, 100
 
-node = Node(fresh_dir("wire") / "data", "--set", "num.partitions=2", "--set", "socket.request.max.bytes=4MiB")
-atexit.register(node.__exit__)  # Also when only some tests were asked for.
-serial = iter(range(1 << 30))
-
-
-def connect():
-    return Connection(node.kafka)
-
-
-def new_topic(c, partitions=1, **configs):
-    name = f"topic-{next(serial)}"
-    equal(c.create_topic(name, partitions, {k.replace("_", "."): str(v) for k, v in configs.items()}), NONE, "create")
-    return name
+shared = SharedNode("wire", "--set", "num.partitions=2", "--set", "socket.request.max.bytes=4MiB")
+node, connect, new_topic, new_name = shared.node, shared.connect, shared.new_topic, shared.new_name
 
 
 def topic_id(c, name):
@@ -57,7 +46,7 @@ def expect_closed(c):
 
 def minimal(name, version):
     """A well-formed request of exactly this version."""
-    topic = {"name": f"topic-{next(serial)}", "partitions": [], "num_partitions": 1, "replication_factor": 1}
+    topic = {"name": new_name(), "partitions": [], "num_partitions": 1, "replication_factor": 1}
     return {"produce": {"acks": -1, "timeout_ms": 1000},
             "fetch": {"max_wait_ms": 10, "min_bytes": 1},
             "list_offsets": {"replica_id": -1},
@@ -232,7 +221,7 @@ def test_metadata_forms():
 
 def test_auto_creation():
     with connect() as c:
-        name = f"auto-{next(serial)}"
+        name = new_name("auto")
         asked = {"topics": [{"name": name}], "allow_auto_topic_creation": 0}
         equal(ask(c, "metadata", 8, asked)["topics"][0]["error_code"], UNKNOWN_TOPIC, "not allowed")
         asked["allow_auto_topic_creation"] = 1
@@ -270,7 +259,7 @@ def test_c005_failed_acks_0_closes():
         topic = new_topic(c)
         equal(c.produce(topic, 0, batch([b"a"]), acks=0), None, "no answer")
         equal(ask(c, "metadata", 1, {"topics": []})["topics"], [], "nothing between")
-        c.produce(f"nosuch-{next(serial)}", 0, batch([b"a"]), acks=0)
+        c.produce(new_name("nosuch"), 0, batch([b"a"]), acks=0)
         c.send(3, 1, wire.array([]))
         expect_closed(c)
     with connect() as c:  # Nobody waited for its flush.
@@ -515,9 +504,10 @@ def test_c026_zstd_needs_new_versions():
 
 
 def test_reader_that_leaves_while_waiting():
+    with connect() as c:
+        topic = new_topic(c)
     for _ in range(50):
         with connect() as c:
-            topic = f"topic-{next(serial) - 1}"
             send(c, "fetch", 11, {"replica_id": -1, "max_wait_ms": 60000, "min_bytes": 1, "session_epoch": -1,
                                   "topics": [{"topic": topic, "partitions": [part(0, current_leader_epoch=-1)]}]})
     with connect() as c:
@@ -632,7 +622,7 @@ def test_c085_validate_only():
 
 def test_c087_defaults_and_effective_configs():
     with connect() as c:
-        t = create(c, name=f"topic-{next(serial)}", num_partitions=-1, replication_factor=-1,
+        t = create(c, name=new_name(), num_partitions=-1, replication_factor=-1,
                    configs=[{"name": "retention.ms", "value": "1000"}])
         equal((t["error_code"], t["num_partitions"], t["replication_factor"]), (NONE, 2, 1), "defaults")
         configs = {p["name"]: (p["value"], p["config_source"]) for p in t["configs"]}
@@ -644,7 +634,7 @@ def test_c087_defaults_and_effective_configs():
 
 def test_create_errors():
     with connect() as c:
-        name = f"topic-{next(serial)}"
+        name = new_name()
         for topic, wanted in (({"num_partitions": 0}, INVALID_PARTITIONS), ({"num_partitions": -2}, INVALID_PARTITIONS),
                               ({"replication_factor": 0}, INVALID_RF), ({"name": "a b"}, INVALID_TOPIC),
                               ({"name": ""}, INVALID_TOPIC), ({"name": ".."}, INVALID_TOPIC),
