@@ -242,17 +242,32 @@ static void print_expected(char *ret_text, size_t size, const struct config_opti
     }
 }
 
+/* As it can be seen: a space that is none, or a byte a terminal would obey, is what is often wrong.
+ */
+static void print_visibly(char *ret_text, size_t size, const char *text)
+{
+    size_t at = 0;
+    ret_text[0] = '\0';
+    for (; *text != '\0' && at + sizeof("\\xff") <= size; text++) {
+        const unsigned char byte = (unsigned char)*text;
+        const bool is_plain = byte >= ' ' && byte < 0x7f;
+        at += (size_t)snprintf(ret_text + at, size - at, is_plain ? "%c" : "\\x%02x", byte);
+    }
+}
+
 static enum err explain_unknown(const struct config_table *t,
                                 const char *where,
                                 const char *name,
                                 char ret_why[CONFIG_WHY_SIZE])
 {
+    char seen[128];
+    print_visibly(seen, sizeof(seen), name);
     (void)snprintf(ret_why,
                    CONFIG_WHY_SIZE,
-                   "%s%sunknown key '%.128s', did you mean '%s'?",
+                   "%s%sunknown key '%s', did you mean '%s'?",
                    where,
                    *where == '\0' ? "" : ": ",
-                   name,
+                   seen,
                    nearest_name(t, name));
     return ERR_CONFIG_INVALID;
 }
@@ -262,15 +277,17 @@ static enum err explain_value(const struct config_option *o,
                               const char *value,
                               char ret_why[CONFIG_WHY_SIZE])
 {
+    char seen[68];
     char expected[160];
+    print_visibly(seen, sizeof(seen), value);
     print_expected(expected, sizeof(expected), o);
     (void)snprintf(ret_why,
                    CONFIG_WHY_SIZE,
-                   "%s%s'%s' cannot be '%.64s': expected %s",
+                   "%s%s'%s' cannot be '%s': expected %s",
                    where,
                    *where == '\0' ? "" : ": ",
                    o->name,
-                   value,
+                   seen,
                    expected);
     return ERR_CONFIG_INVALID;
 }
@@ -434,7 +451,9 @@ enum err config_set_pair(struct config *c, const char *pair, char ret_why[CONFIG
     char name[256];
     const char *equals = strchr(pair, '=');
     if (equals == NULL || equals == pair || (size_t)(equals - pair) >= sizeof(name)) {
-        (void)snprintf(ret_why, CONFIG_WHY_SIZE, "--set: expected KEY=VALUE, not '%.128s'", pair);
+        char seen[128];
+        print_visibly(seen, sizeof(seen), pair);
+        (void)snprintf(ret_why, CONFIG_WHY_SIZE, "--set: expected KEY=VALUE, not '%s'", seen);
         return ERR_CONFIG_INVALID;
     }
     memcpy(name, pair, (size_t)(equals - pair));

@@ -41,17 +41,35 @@ static size_t line_of(const struct reader *r)
     return r->event.start_mark.line + 1;
 }
 
+/* Where the parser stopped. Of bytes that are no text it tells the offset only. */
+static enum err refuse_yaml(struct reader *r)
+{
+    size_t line = r->parser.problem_mark.line;
+    size_t column = r->parser.problem_mark.column;
+    if (r->parser.error == YAML_READER_ERROR) {
+        line = 0;
+        column = 0;
+        for (size_t i = 0; i < r->parser.problem_offset && i < r->input->size; i++) {
+            const bool is_end = r->input->text[i] == '\n';
+            line += is_end ? 1 : 0;
+            column = is_end ? 0 : column + 1;
+        }
+    }
+    const char *problem = r->parser.problem;
+    return refuse(r,
+                  line + 1,
+                  "column %zu: not valid YAML: %s",
+                  column + 1,
+                  problem == NULL ? "unreadable characters" : problem);
+}
+
 /* Moves to the next event. */
 static enum err advance(struct reader *r)
 {
     yaml_event_delete(&r->event);
     if (yaml_parser_parse(&r->parser, &r->event) == 0) {
         memset(&r->event, 0, sizeof(r->event));
-        const char *problem = r->parser.problem;
-        return refuse(r,
-                      r->parser.problem_mark.line + 1,
-                      "not valid YAML: %s",
-                      problem == NULL ? "unreadable characters" : problem);
+        return refuse_yaml(r);
     }
     return ERR_OK;
 }

@@ -179,16 +179,74 @@ Test(config, refusals_of_the_file_say_where_and_what)
     }
 }
 
-Test(config, broken_yaml_is_refused_with_its_line)
+/* Public case C145, as what follows. */
+Test(config, c145_broken_yaml_is_refused_with_line_and_column)
 {
-    const char *const texts[] = {
-        "broker.rack: \"open\n", "broker.rack: b: c\n", "\tbroker.rack: x\n", "}"};
+    static const struct {
+        const char *text;
+        size_t size; /* 0: up to its end. */
+        const char *why;
+    } rows[] = {
+        {"broker.rack: \"open\n", 0, ":2: column 1: not valid YAML: found unexpected end"},
+        {"broker.rack: b: c\n", 0, ":1: column 15: not valid YAML: mapping values"},
+        {"\tbroker.rack: x\n", 0, ":1: column 1: not valid YAML: found character"},
+        {"}", 0, ":1: column 1: not valid YAML"},
+        {"num.partitions: 2\nbroker.rack: \"a\\d\"\n",
+         0,
+         ":2: column 16: not valid YAML: found unk"},
+        {"num.partitions: 2\r\nbroker.rack: a\0b\n", 36, ":2: column 15: not valid YAML: control"},
+        {"num.partitions: 2\n\nbroker.rack: \xff\n", 0, ":3: column 14: not valid YAML: invalid"},
+        {"num.partitions: 2\0", 18, ":1: column 18: not valid YAML: control"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct config *c = new_config();
+        char why[CONFIG_WHY_SIZE];
+        const size_t size = rows[i].size == 0 ? strlen(rows[i].text) : rows[i].size;
+        enum err e = config_load_text(c, "coreflume.yaml", rows[i].text, size, why);
+        cr_assert(eq(int, e, ERR_CONFIG_INVALID), "row %zu", i);
+        char wanted[CONFIG_WHY_SIZE];
+        (void)snprintf(wanted, sizeof(wanted), "coreflume.yaml%s", rows[i].why);
+        cr_assert(eq(int, strncmp(why, wanted, strlen(wanted)), 0), "row %zu: %s", i, why);
+        cr_assert(eq(i64, config_number(c, "num.partitions"), 1), "nothing of a bad file counts");
+        config_free(c);
+    }
+}
+
+/* What editors of all kinds leave in files. */
+Test(config, c145_line_ends_and_marks_do_not_matter)
+{
+    static const char *const texts[] = {
+        "num.partitions: 2\r\nbroker.rack: a\\d\r\n",
+        "\xef\xbb\xbfnum.partitions: 2\nbroker.rack: a\\d\n",
+        "num.partitions:\t2\nbroker.rack: 'a\\d'\t# A tab.\n",
+        "num.partitions: 2\rbroker.rack: a\\d\r",
+        "num.partitions: 2\nbroker.rack: a\\d", /* No newline at the end. */
+        "num.partitions: 2\nbroker.rack: \"a\\\\d\"",
+    };
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         struct config *c = new_config();
         char why[CONFIG_WHY_SIZE];
-        cr_assert(eq(int, load(c, texts[i], why), ERR_CONFIG_INVALID));
-        cr_assert(eq(int, strncmp(why, "coreflume.yaml:", 15), 0), "%s", why);
-        cr_assert(ne(ptr, strstr(why, "not valid YAML"), NULL), "%s", why);
+        cr_assert(eq(int, load(c, texts[i], why), ERR_OK), "row %zu: %s", i, why);
+        cr_assert(eq(i64, config_number(c, "num.partitions"), 2), "row %zu", i);
+        cr_assert(eq(str, (char *)config_text(c, "broker.rack"), "a\\d"), "row %zu", i);
+        config_free(c);
+    }
+}
+
+/* Public case C143: a value that looks right and is not is shown with what is wrong about it. */
+Test(config, c143_what_cannot_be_seen_is_shown)
+{
+    static const struct refusal_row rows[] = {
+        {"num.partitions: 5\xc2\xa0\n", "'num.partitions' cannot be '5\\xc2\\xa0'"},
+        {"num.partitions: \"5 \"\n", "'num.partitions' cannot be '5 '"},
+        {"\xc2\xa0num.partitions: 5\n", "unknown key '\\xc2\\xa0num.partitions'"},
+        {"broker.rack: \"\\e[2Jx\"\n", "'broker.rack' cannot be '\\x1b[2Jx'"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct config *c = new_config();
+        char why[CONFIG_WHY_SIZE];
+        cr_assert(eq(int, load(c, rows[i].text, why), ERR_CONFIG_INVALID), "row %zu", i);
+        cr_assert(ne(ptr, strstr(why, rows[i].why), NULL), "row %zu: %s", i, why);
         config_free(c);
     }
 }
@@ -225,7 +283,7 @@ Test(config, flags_are_named)
         {"num.partitions", "--set: expected KEY=VALUE, not 'num.partitions'"},
         {"=1", "--set: expected KEY=VALUE, not '=1'"},
         {"broker.rack=a\nb",
-         "--set: 'broker.rack' cannot be 'a\nb': expected text without control "
+         "--set: 'broker.rack' cannot be 'a\\x0ab': expected text without control "
          "characters"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
