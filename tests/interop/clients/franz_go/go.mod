@@ -3,6 +3,7 @@ module coreflume/interop/franz_go
 go 1.26.0
 
 require (
+	coreflume/interop/contract v0.0.0
 	github.com/twmb/franz-go v1.22.3
 	github.com/twmb/franz-go/pkg/kadm v1.20.0
 )
@@ -12,3 +13,5 @@ require (
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 	github.com/twmb/franz-go/pkg/kmsg v1.15.1 // indirect
 )
+
+replace coreflume/interop/contract => ../contract_go
