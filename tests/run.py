@@ -5,6 +5,7 @@ A step is a command with a way to count what passed and failed in it: TAP lines 
 closing `N passed, N failed`, or the exit code. The last line printed is `N passed, N failed` over all
 steps; exit 1 if anything failed or if nothing ran.
 """
+import concurrent.futures
 import fnmatch
 import json
 import os
@@ -37,10 +38,10 @@ class Totals:
         return 1 if self.failed or not self.passed else 0
 
 
-def run(totals, step, command, env=None):
-    """One command; its own closing tally counts, else it is one test by its exit code."""
+def execute(command, env, say):
+    """Runs one command and says its lines; returns (passed, failed, seconds). Its own closing tally counts, else
+    it is one test by its exit code."""
     began = time.monotonic()
-    print(f"== {step}: {' '.join(map(str, command))}", flush=True)
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                text=True, errors="replace", env={**os.environ, **(env or {})})
     tally = None
@@ -49,13 +50,38 @@ def run(totals, step, command, env=None):
         if match:
             tally = int(match.group(1)), int(match.group(2))
         else:
-            print(f"   {line.rstrip()}", flush=True)
+            say(f"   {line.rstrip()}")
     code = process.wait()
     passed, failed = tally or (1, 0)
     if code and not failed:
         passed, failed = (0, 1) if tally is None else (passed, 1)
-    totals.add(step, passed, failed, time.monotonic() - began)
+    return passed, failed, time.monotonic() - began
+
+
+def begin(step, command):
+    print(f"== {step}: {' '.join(map(str, command))}", flush=True)
+
+
+def run(totals, step, command, env=None):
+    """One step, its lines as they come."""
+    begin(step, command)
+    passed, failed, seconds = execute(command, env, lambda line: print(line, flush=True))
+    totals.add(step, passed, failed, seconds)
     return not failed
+
+
+def run_beside(totals, steps, env=None):
+    """Steps that mostly wait, as many at a time as there are cores; the lines of each once it has ended."""
+    def one(step):
+        lines = []
+        return *step, lines, execute(step[1], env, lines.append)
+
+    with concurrent.futures.ThreadPoolExecutor(CORES) as pool:
+        for done in concurrent.futures.as_completed([pool.submit(one, step) for step in steps]):
+            step, command, lines, result = done.result()
+            begin(step, command)
+            print("".join(f"{line}\n" for line in lines), end="", flush=True)
+            totals.add(step, *result)
 
 
 def unit(totals, kind, pattern="*"):
@@ -95,9 +121,9 @@ def unit(totals, kind, pattern="*"):
 
 
 def interop(totals, pattern="*", env=None):
-    for script in sorted((ROOT / "tests" / "interop").glob("test_*.py")):
-        if fnmatch.fnmatch(script.stem, f"*{pattern}*"):
-            run(totals, script.stem, [sys.executable, script], env)
+    scripts = sorted((ROOT / "tests" / "interop").glob("test_*.py"))
+    run_beside(totals, [(script.stem, [sys.executable, script]) for script in scripts
+                        if fnmatch.fnmatch(script.stem, f"*{pattern}*")], env)
 
 
 def matrix(totals, name=None, env=None):
