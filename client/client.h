@@ -262,7 +262,8 @@ struct client_producer_options {
 
 struct client_message {
     int32_t partition;  /* -1: by the key's murmur2 hash, without a key one after the other. */
-    int64_t timestamp;  /* 0: now. */
+    int64_t timestamp;  /* 0: now, unless has_timestamp. */
+    bool has_timestamp; /* 0 is 1970 and -1 none: for copies of records that have these. */
     struct slice key;   /* Null allowed. */
     struct slice value; /* Null allowed. */
     const struct client_header *headers;
@@ -343,6 +344,10 @@ enum err client_consumer_assign(struct client_consumer *s, int32_t partition, in
 enum err client_consumer_next(struct client_consumer *s,
                               uint32_t timeout_ms,
                               struct client_record *ret_record);
+
+/* Offset of the next record that is handed out, or where reading goes on if there is none; -1 if
+ * the partition is not assigned. */
+int64_t client_consumer_position(const struct client_consumer *s, int32_t partition);
 
 /* True if every assigned partition was read up to the end that its last answer told. */
 bool client_consumer_is_at_end(const struct client_consumer *s);

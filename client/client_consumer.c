@@ -116,7 +116,7 @@ int32_t client_consumer_partitions_count(const struct client_consumer *s)
     return s->topic.partitions_count;
 }
 
-static struct position *find_position(struct client_consumer *s, int32_t partition)
+static struct position *find_position(const struct client_consumer *s, int32_t partition)
 {
     for (size_t i = 0; i < s->positions_count; i++) {
         if (s->positions[i].partition == partition) {
@@ -152,6 +152,12 @@ enum err client_consumer_assign(struct client_consumer *s, int32_t partition, in
     s->positions[s->positions_count++] =
         (struct position){.partition = partition, .offset = offset, .high_watermark = NONE};
     return ERR_OK;
+}
+
+int64_t client_consumer_position(const struct client_consumer *s, int32_t partition)
+{
+    const struct position *p = find_position(s, partition);
+    return p == NULL ? NONE : p->offset;
 }
 
 bool client_consumer_has_buffered(const struct client_consumer *s)

@@ -670,7 +670,8 @@ static enum err add(struct client_producer *p, struct lane *l, const struct clie
 {
     struct client_env *env = p->client->env;
     const struct batch_record record = {
-        .timestamp = m->timestamp != 0 ? m->timestamp : clock_wall_ms(env->clock),
+        .timestamp =
+            m->timestamp != 0 || m->has_timestamp ? m->timestamp : clock_wall_ms(env->clock),
         .key = m->key,
         .value = m->value,
         .headers = (const struct record_header *)m->headers,

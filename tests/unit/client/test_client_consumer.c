@@ -143,9 +143,13 @@ Test(client_consumer, position_in_the_middle_of_a_batch)
     answer_partition(0, KAFKA_NONE, 15, (struct slice){0});
     wbuf_done(&w);
     start(13);
+    cr_assert(eq(i64, client_consumer_position(consumer, 0), 13));
     expect_record(13);
+    cr_assert(eq(i64, client_consumer_position(consumer, 0), 14));
     expect_record(14);
     expect_nothing(ERR_TIMED_OUT);
+    cr_assert(eq(i64, client_consumer_position(consumer, 0), 15));
+    cr_assert(eq(i64, client_consumer_position(consumer, 1), -1));
     cr_assert(client_consumer_is_at_end(consumer));
 }
 
@@ -234,6 +238,7 @@ Test(client_consumer, control_batch_is_passed_over)
     wbuf_done(&w);
     start(0);
     expect_record(1);
+    cr_assert(eq(i64, client_consumer_position(consumer, 0), 2));
 }
 
 Test(client_consumer, offset_outside_of_the_log_is_final)

@@ -175,6 +175,42 @@ Test(client_producer, records_of_a_partition_share_a_batch)
     cr_assert(slice_is_null(record.key));
 }
 
+/* 0 is now, unless it is meant: a copy of a record of 1970, or of one without a time, is one too.
+ */
+Test(client_producer, timestamps_are_taken_as_they_are)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    answer_one(KAFKA_NONE);
+    start(&patient);
+    const int64_t now_ms = clock_wall_ms(&broker.clock.clock);
+    const struct {
+        int64_t timestamp;
+        bool has_timestamp;
+        int64_t wanted;
+    } rows[] = {{0, false, now_ms}, {0, true, 0}, {-1, true, -1}, {77, false, 77}, {77, true, 77}};
+    const size_t count = sizeof(rows) / sizeof(rows[0]);
+    for (size_t i = 0; i < count; i++) {
+        const struct client_message m = {.partition = -1,
+                                         .timestamp = rows[i].timestamp,
+                                         .has_timestamp = rows[i].has_timestamp};
+        cr_assert(client_producer_send(producer, &m) == ERR_OK);
+    }
+    cr_assert(client_producer_flush(producer) == ERR_OK, "%s", client_why(client));
+    skip_versions(0);
+    skip_metadata(0);
+    struct batch_header header;
+    const struct slice batch = next_batch(0, &header);
+    struct record_cursor cursor;
+    record_cursor_init(
+        &cursor, &header, slice_of(batch.data + BATCH_HEADER_SIZE, batch.size - BATCH_HEADER_SIZE));
+    for (size_t i = 0; i < count; i++) {
+        struct record record;
+        cr_assert(record_next(&cursor, &record) == ERR_OK);
+        cr_assert(eq(i64, record.timestamp, rows[i].wanted));
+    }
+}
+
 Test(client_producer, keys_choose_partitions_as_java_does)
 {
     fake_broker_connection(&broker);
