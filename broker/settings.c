@@ -12,6 +12,7 @@
 #include "cluster/topic_configs.h"
 #include "core/assert.h"
 #include "core/config.h"
+#include "kafka/fetch_sessions.h"
 
 enum {
     LISTENER_TEXT_SIZE = LISTENER_NAME_SIZE + NET_HOST_SIZE + 16,
@@ -36,6 +37,7 @@ void settings_init(struct broker_settings *settings)
         .is_delete_enabled = true,
         .fetch_size_max = 57671680,
         .fetch_sessions_max = 1000,
+        .fetch_session_eviction_us = UINT64_C(1000) * FETCH_SESSION_EVICTION_MS,
     };
     cluster_settings_init(&settings->cluster);
     settings->cluster.controller_log.fill_step_min = CONTROLLER_FILL_STEP;

@@ -50,6 +50,7 @@ struct broker_settings {
     bool is_delete_enabled;
     uint32_t fetch_size_max;
     uint32_t fetch_sessions_max; /* Per shard. */
+    uint64_t fetch_session_eviction_us;
 
     struct broker_config *configs; /* All options, as clients are told of them. */
     uint32_t configs_count;

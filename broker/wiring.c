@@ -532,6 +532,7 @@ static void fill_dispatch_settings(struct broker *b)
         .is_delete_enabled = settings->is_delete_enabled,
         .fetch_size_max = settings->fetch_size_max,
         .fetch_sessions_max = settings->fetch_sessions_max,
+        .fetch_session_eviction_us = settings->fetch_session_eviction_us,
         .topic_defaults = settings->cluster.topic_defaults,
         .topic_defaults_count = settings->cluster.topic_defaults_count,
         .configs = settings->configs,

@@ -220,6 +220,7 @@ enum err dispatch_new(const struct dispatch_options *o, struct dispatch **ret_di
     d->fetch_sessions = fetch_sessions_new(&(struct fetch_sessions_options){
         .shard_id = o->s->id,
         .sessions_max = o->settings->fetch_sessions_max,
+        .eviction_us = o->settings->fetch_session_eviction_us,
         .hash_seed = o->s->hash_seed,
         .rand = &o->s->rand,
     });

@@ -38,6 +38,7 @@ struct dispatch_settings {
     bool is_delete_enabled;      /* delete.topic.enable */
     uint32_t fetch_size_max;     /* fetch.max.bytes */
     uint32_t fetch_sessions_max; /* Per shard. */
+    uint64_t fetch_session_eviction_us;
     /* The same as cluster_settings has: what CreateTopics answers as configuration in effect. */
     const struct topic_config_entry *topic_defaults;
     uint32_t topic_defaults_count;

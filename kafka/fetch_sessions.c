@@ -8,7 +8,6 @@
 enum {
     BUCKETS_COUNT_MIN = 8,
     EPOCH_FIRST = 1,
-    EVICTION_US = FETCH_SESSION_EVICTION_MS * 1000,
 };
 
 struct fetch_sessions {
@@ -20,8 +19,6 @@ struct fetch_sessions {
     uint64_t serial_last;
     size_t size; /* Of all sessions. */
 };
-
-static_assert((int64_t)EVICTION_US == INT64_C(1000) * FETCH_SESSION_EVICTION_MS, "fits");
 
 /* ---- the cache ---- */
 
@@ -130,7 +127,7 @@ static struct fetch_session *find_smallest(struct fetch_sessions *fs, uint64_t n
     struct fetch_session *smallest = NULL;
     list_for_each (node, &fs->lru) {
         struct fetch_session *session = container_of(node, struct fetch_session, lru);
-        if (now_us - session->created_us > EVICTION_US &&
+        if (now_us - session->created_us > fs->options.eviction_us &&
             (smallest == NULL || session->parts_count < smallest->parts_count)) {
             smallest = session;
         }
@@ -148,7 +145,7 @@ static void close_idle(struct fetch_sessions *fs, uint64_t now_us)
 {
     while (is_full(fs) && !list_is_empty(&fs->lru)) {
         struct fetch_session *oldest = container_of(fs->lru.next, struct fetch_session, lru);
-        if (now_us - oldest->used_us <= EVICTION_US) {
+        if (now_us - oldest->used_us <= fs->options.eviction_us) {
             return;
         }
         fetch_sessions_close(fs, oldest);

@@ -29,8 +29,9 @@ enum {
     FETCH_SESSION_EPOCH_INITIAL = 0,
     /* Memory for the sessions of a shard; beyond it nobody gets one. */
     FETCH_SESSIONS_SIZE_MAX = 16 << 20,
-    /* A session that was not used for so long makes room for any other; one that is older than this
-     * for a larger one (min.incremental.fetch.session.eviction.ms of Kafka). */
+    /* What eviction_us should be: a session that was not used for so long makes room for any other;
+     * one that is older than this for a larger one (min.incremental.fetch.session.eviction.ms of
+     * Kafka). */
     FETCH_SESSION_EVICTION_MS = 120000,
 };
 
@@ -65,6 +66,7 @@ struct fetch_session {
 struct fetch_sessions_options {
     uint16_t shard_id;
     uint32_t sessions_max; /* 0 = nobody gets one. */
+    uint64_t eviction_us;
     uint64_t hash_seed;
     struct rand *rand; /* For ids. */
 };

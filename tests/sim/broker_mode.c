@@ -145,6 +145,10 @@ static void fill_settings(struct broker_run *run)
     settings->cluster.retention_check_us = sim_log_between(run->sim, 50 * 1000, 3 * 1000 * 1000);
     settings->cluster.log_shared.compact_interval_us =
         sim_log_between(run->sim, 100 * 1000, 5 * 1000 * 1000);
+    settings->fetch_sessions_max = w->sessions_max;
+    if (w->sessions_max != SESSIONS_MANY) {
+        settings->fetch_session_eviction_us = sim_log_between(run->sim, 1, 2 * 1000 * 1000);
+    }
     settings->cluster.on_fatal = on_fatal;
     settings->cluster.fatal_context = run;
 }

@@ -6,7 +6,7 @@
  *   trim.c         deletes records, for the admin
  *   crowd.c        creates and deletes many topics at once
  *   producer.c     sends batches, repeats what was not acknowledged
- *   consumer.c     reads everything, over and over
+ *   consumer.c     reads everything, over and over; session.c is its fetch session
  *   dirs.c         data directories: their order, one that breaks
  *   history.c      what they know, and the checks; history_keys.c of compacted topics
  */
@@ -22,6 +22,7 @@
 #include "tests/sim/kafka_client.h"
 #include "tests/sim/life.h"
 #include "tests/sim/net_sim.h"
+#include "tests/sim/session.h"
 
 enum {
     TOPICS_MAX = 3,
@@ -128,12 +129,14 @@ struct consumer_position {
     uint32_t life;
     int64_t offset;
     bool is_lost; /* It was below the log start: the earliest offset is asked for. */
+    bool is_paused;
 };
 
 struct consumer {
     struct actor actor;
     struct kafka_client client;
     struct consumer_position positions[TOPICS_MAX][TOPIC_PARTITIONS_MAX];
+    struct session session;
     bool is_calling;
 };
 

@@ -8,37 +8,16 @@
 #include "kafka/proto/list_offsets.h"
 #include "kafka/proto/schema.h"
 
-#include "tests/sim/broker_mode.h"
+#include "tests/sim/read_call.h"
 
 enum {
-    FETCH_VERSION_ZSTD = 10,
-    ITEMS_MAX = TOPICS_MAX * TOPIC_PARTITIONS_MAX,
     TIMESTAMP_LATEST = -1,
     TIMESTAMP_EARLIEST = -2,
+    PAUSE_ONE_IN = 200,
+    RESUME_ONE_IN = 10,
 };
 
-/* One partition of a request. */
-struct read_item {
-    uint32_t topic;
-    uint32_t life;
-    int32_t partition;
-    int64_t offset;
-    int64_t high_watermark; /* Known when the request left. */
-    int64_t start;          /* Likewise. */
-    bool is_lost;           /* The position was below the log start. */
-    int64_t timestamp;      /* ListOffsets. */
-    bool is_early;          /* The topic may or may not be there yet. */
-};
-
-struct read_call {
-    struct kafka_call call;
-    struct consumer *consumer;
-    struct read_item items[ITEMS_MAX];
-    uint32_t items_count;
-};
-
-/* NULL if the topic is not any more what it was. */
-static struct history *history_of(const struct broker_run *run, const struct read_item *item)
+struct history *read_item_history(const struct broker_run *run, const struct read_item *item)
 {
     const struct sim_topic *t = &run->topics[item->topic];
     if (t->state != TOPIC_LIVE || t->life != item->life) {
@@ -47,25 +26,38 @@ static struct history *history_of(const struct broker_run *run, const struct rea
     return (struct history *)&t->histories[item->partition];
 }
 
-static bool is_passing(const struct broker_run *run, const struct read_item *item, int16_t code)
+bool read_item_is_passing(const struct broker_run *run, const struct read_item *item, int16_t code)
 {
     return code == KAFKA_REQUEST_TIMED_OUT || code == KAFKA_NOT_LEADER_OR_FOLLOWER ||
            (code == KAFKA_KAFKA_STORAGE_ERROR &&
             run_explains(run, &run->topics[item->topic], item->partition));
 }
 
-static const struct read_item *
-find_item(const struct read_call *rc, struct slice name, const struct uuid *id, int32_t partition)
+struct read_item *
+read_call_find(struct read_call *rc, struct slice name, const struct uuid *id, int32_t partition)
 {
-    const struct broker_run *run = rc->consumer->actor.run;
     for (uint32_t i = 0; i < rc->items_count; i++) {
-        const struct sim_topic *t = &run->topics[rc->items[i].topic];
-        bool is_topic = id != NULL ? uuid_equal(id, &t->id) : slice_equal_string(name, t->name);
-        if (is_topic && rc->items[i].partition == partition) {
-            return &rc->items[i];
+        struct read_item *item = &rc->items[i];
+        bool is_topic =
+            id != NULL ? uuid_equal(id, &item->id) : slice_equal_string(name, item->name);
+        if (is_topic && item->partition == partition) {
+            return item;
         }
     }
     return NULL;
+}
+
+struct read_item read_item_of(const struct broker_run *run, uint32_t topic, int32_t partition)
+{
+    const struct sim_topic *t = &run->topics[topic];
+    const struct history *h = &t->histories[partition];
+    struct read_item item = {.topic = topic, .life = t->life, .partition = partition, .id = t->id};
+    memcpy(item.name, t->name, sizeof(item.name));
+    if (partition < t->partitions_count) {
+        item.start = h->start;
+        item.high_watermark = h->high_watermark;
+    }
+    return item;
 }
 
 /* ---- fetching ---- */
@@ -77,8 +69,8 @@ static void take_fetched(struct read_call *rc,
     struct consumer *c = rc->consumer;
     struct broker_run *run = c->actor.run;
     struct sim *sim = run->sim;
-    struct history *h = history_of(run, item);
-    if (h == NULL || is_passing(run, item, answer->error_code)) {
+    struct history *h = read_item_history(run, item);
+    if (h == NULL || read_item_is_passing(run, item, answer->error_code)) {
         return;
     }
     struct consumer_position *position = &c->positions[item->topic][item->partition];
@@ -122,80 +114,93 @@ static void take_fetched(struct read_call *rc,
     sim_trace(sim, "fetched", (uint64_t)item->offset, (uint64_t)end);
 }
 
+static void take_partition(struct read_call *rc,
+                           const struct fetch_response_topic *topic,
+                           const struct fetch_response_partition *answer)
+{
+    struct sim *sim = rc->consumer->actor.run->sim;
+    const struct uuid *id = rc->call.version >= FETCH_VERSION_IDS ? &topic->topic_id : NULL;
+    struct read_item *item = read_call_find(rc, topic->topic, id, answer->partition_index);
+    sim_check(sim,
+              item != NULL && !item->is_answered,
+              "Fetch v%d: an answer for partition %d, which is %s",
+              rc->call.version,
+              answer->partition_index,
+              item == NULL ? "not asked for" : "there already");
+    item->is_answered = true;
+    session_take(rc, item, answer);
+    take_fetched(rc, item, answer);
+}
+
 static void on_fetched(struct kafka_call *call, struct rbuf *body, struct arena *arena)
 {
     struct read_call *rc = container_of(call, struct read_call, call);
     struct sim *sim = rc->consumer->actor.run->sim;
     rc->consumer->is_calling = false;
-    if (body != NULL) {
-        struct fetch_response response;
-        enum err e = fetch_response_decode(body, call->version, arena, &response);
-        sim_check(sim, e == ERR_OK, "Fetch v%d: %s", call->version, err_name(e));
-        sim_check(sim,
-                  response.error_code == KAFKA_NONE,
-                  "Fetch v%d: error_code=%d",
-                  call->version,
-                  response.error_code);
+    if (body == NULL) {
+        session_lost_answer(rc);
+        free(rc);
+        return;
+    }
+    struct fetch_response response;
+    enum err e = fetch_response_decode(body, call->version, arena, &response);
+    sim_check(sim, e == ERR_OK, "Fetch v%d: %s", call->version, err_name(e));
+    if (session_take_error(rc, &response)) {
         for (size_t i = 0; i < response.responses_count; i++) {
             const struct fetch_response_topic *t = &response.responses[i];
             for (size_t j = 0; j < t->partitions_count; j++) {
-                const struct read_item *item = find_item(rc,
-                                                         t->topic,
-                                                         call->version >= 13 ? &t->topic_id : NULL,
-                                                         t->partitions[j].partition_index);
-                if (item != NULL) {
-                    take_fetched(rc, item, &t->partitions[j]);
-                }
+                take_partition(rc, t, &t->partitions[j]);
             }
         }
+        session_end_answer(rc, &response);
     }
     free(rc);
 }
 
-/* Older versions are told that they cannot read that. */
-static bool wants_zstd(const struct read_call *rc)
+/* Partitions that the request names, each in a topic of its own. */
+static void fill_topics(const struct read_call *rc,
+                        struct fetch_request_topic *topics,
+                        struct fetch_request_partition *partitions,
+                        struct fetch_request *request)
 {
+    struct sim *sim = rc->consumer->actor.run->sim;
+    request->topics = topics;
+    request->topics_count = 0;
     for (uint32_t i = 0; i < rc->items_count; i++) {
-        const struct sim_topic *t = &rc->consumer->actor.run->topics[rc->items[i].topic];
-        if (t->rules.codec == CODEC_ZSTD) {
-            return true;
+        const struct read_item *item = &rc->items[i];
+        if (rc->session_use == SESSION_GOES_ON && !item->is_named) {
+            continue;
         }
+        struct fetch_request_topic *topic = &topics[request->topics_count];
+        struct fetch_request_partition *partition = &partitions[request->topics_count++];
+        fetch_request_topic_init(topic);
+        fetch_request_partition_init(partition);
+        topic->topic = slice_of_string(item->name);
+        topic->topic_id = item->id;
+        topic->partitions = partition;
+        topic->partitions_count = 1;
+        partition->partition = item->partition;
+        partition->fetch_offset = item->offset;
+        partition->partition_max_bytes = (int32_t)sim_log_between(sim, 1, 1 << 20);
     }
-    return false;
 }
 
 static void send_fetch(struct read_call *rc)
 {
     struct consumer *c = rc->consumer;
-    struct broker_run *run = c->actor.run;
-    struct sim *sim = run->sim;
-    struct fetch_request_topic topics[ITEMS_MAX];
-    struct fetch_request_partition partitions[ITEMS_MAX];
+    struct sim *sim = c->actor.run->sim;
+    struct fetch_request_topic topics[READ_ITEMS_MAX];
+    struct fetch_request_partition partitions[READ_ITEMS_MAX];
     struct fetch_request request;
+    rc->call = (struct kafka_call){.api_key = FETCH_API.key, .on_answer = on_fetched};
+    session_plan(rc);
     fetch_request_init(&request);
-    request.max_wait_ms = run->is_draining ? 10 : (int32_t)sim_log_between(sim, 0, 500);
+    request.max_wait_ms = c->actor.run->is_draining ? 10 : (int32_t)sim_log_between(sim, 0, 500);
     request.min_bytes = (int32_t)sim_log_between(sim, 0, 10000);
     request.max_bytes = (int32_t)sim_log_between(sim, 1, 1 << 20);
     request.isolation_level = (int8_t)rand_below(&sim->rand, 2);
-    request.topics = topics;
-    for (uint32_t i = 0; i < rc->items_count; i++) {
-        const struct read_item *item = &rc->items[i];
-        fetch_request_topic_init(&topics[i]);
-        fetch_request_partition_init(&partitions[i]);
-        topics[i].topic = slice_of_string(run->topics[item->topic].name);
-        topics[i].topic_id = run->topics[item->topic].id;
-        topics[i].partitions = &partitions[i];
-        topics[i].partitions_count = 1;
-        partitions[i].partition = item->partition;
-        partitions[i].fetch_offset = item->offset;
-        partitions[i].partition_max_bytes = (int32_t)sim_log_between(sim, 1, 1 << 20);
-    }
-    request.topics_count = rc->items_count;
-    const uint64_t version_min = wants_zstd(rc) ? FETCH_VERSION_ZSTD : FETCH_VERSION_MIN;
-    rc->call =
-        (struct kafka_call){.api_key = FETCH_API.key,
-                            .version = (int16_t)sim_between(sim, version_min, FETCH_VERSION_MAX),
-                            .on_answer = on_fetched};
+    fill_topics(rc, topics, partitions, &request);
+    session_fill(rc, &request);
     struct wbuf w;
     kafka_client_begin(&c->client, &rc->call, &w);
     enum err e = fetch_request_encode(&w, rc->call.version, &request);
@@ -221,8 +226,8 @@ static void take_offset(struct read_call *rc,
 {
     struct broker_run *run = rc->consumer->actor.run;
     struct sim *sim = run->sim;
-    struct history *h = history_of(run, item);
-    if (h == NULL || item->is_early || is_passing(run, item, answer->error_code)) {
+    struct history *h = read_item_history(run, item);
+    if (h == NULL || item->is_early || read_item_is_passing(run, item, answer->error_code)) {
         return;
     }
     sim_check(sim,
@@ -258,7 +263,7 @@ static void on_offsets(struct kafka_call *call, struct rbuf *body, struct arena 
             const struct list_offsets_response_topic *t = &response.topics[i];
             for (size_t j = 0; j < t->partitions_count; j++) {
                 const struct read_item *item =
-                    find_item(rc, t->name, NULL, t->partitions[j].partition_index);
+                    read_call_find(rc, t->name, NULL, t->partitions[j].partition_index);
                 if (item != NULL) {
                     take_offset(rc, item, &t->partitions[j]);
                 }
@@ -286,8 +291,8 @@ static void send_list_offsets(struct read_call *rc)
     struct consumer *c = rc->consumer;
     struct broker_run *run = c->actor.run;
     struct sim *sim = run->sim;
-    struct list_offsets_request_topic topics[ITEMS_MAX];
-    struct list_offsets_request_partition partitions[ITEMS_MAX];
+    struct list_offsets_request_topic topics[READ_ITEMS_MAX];
+    struct list_offsets_request_partition partitions[READ_ITEMS_MAX];
     struct list_offsets_request request;
     list_offsets_request_init(&request);
     request.replica_id = -1;
@@ -317,7 +322,19 @@ static void send_list_offsets(struct read_call *rc)
 
 /* ---- acting ---- */
 
-/* Every partition that is known to be there; with_early: those that are being created, too. */
+static bool is_paused(const struct consumer *c, struct consumer_position *position)
+{
+    struct sim *sim = c->actor.run->sim;
+    if (c->actor.run->is_draining) {
+        position->is_paused = false;
+    } else if (rand_one_in(&sim->rand, position->is_paused ? RESUME_ONE_IN : PAUSE_ONE_IN)) {
+        position->is_paused = !position->is_paused;
+    }
+    return position->is_paused;
+}
+
+/* Every partition that is known to be there, and not paused; with_early: those that are being
+ * created, too. */
 static void gather_items(struct consumer *c, struct read_call *rc, bool with_early)
 {
     struct broker_run *run = c->actor.run;
@@ -332,17 +349,17 @@ static void gather_items(struct consumer *c, struct read_call *rc, bool with_ear
             if (position->life != t->life) {
                 *position = (struct consumer_position){.life = t->life};
             }
+            if (!with_early && is_paused(c, position)) {
+                continue;
+            }
             /* Of a topic that is being created any partition is as good as any other. */
             uint64_t extra = rand_below(&run->sim->rand, run->sim->swarm.partitions_extra + 1);
-            rc->items[rc->items_count++] =
-                (struct read_item){.topic = i,
-                                   .life = t->life,
-                                   .partition = is_known ? j : j + (int32_t)extra,
-                                   .offset = position->offset,
-                                   .is_early = !is_known,
-                                   .is_lost = position->is_lost,
-                                   .start = t->histories[j].start,
-                                   .high_watermark = t->histories[j].high_watermark};
+            struct read_item *item = &rc->items[rc->items_count++];
+            *item = read_item_of(run, i, j);
+            item->partition = is_known ? j : j + (int32_t)extra;
+            item->offset = position->offset;
+            item->is_early = !is_known;
+            item->is_lost = position->is_lost;
         }
     }
 }
@@ -377,7 +394,7 @@ static void consumer_act(struct actor *actor)
     rc->consumer = c;
     bool asks_for_offsets = draw_offsets(c);
     gather_items(c, rc, asks_for_offsets);
-    if (rc->items_count == 0) {
+    if (rc->items_count == 0 && (asks_for_offsets || c->session.id == 0)) {
         free(rc);
         return;
     }

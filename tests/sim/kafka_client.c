@@ -25,6 +25,7 @@ static void on_connected(void *client)
 {
     struct kafka_client *c = client;
     c->is_connected = true;
+    c->connections_count++;
 }
 
 static void on_gone(void *client)

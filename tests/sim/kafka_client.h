@@ -35,6 +35,7 @@ struct kafka_client {
     size_t received_capacity;
     struct arena arena;
     uint64_t answers;
+    uint32_t connections_count; /* So far. */
 };
 
 enum {

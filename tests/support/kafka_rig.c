@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/assert.h"
+#include "kafka/fetch_sessions.h"
 #include "kafka/proto/header.h"
 #include "kafka/request.h"
 
@@ -23,6 +24,7 @@ void kafka_rig_init(struct kafka_rig *g)
         .is_delete_enabled = true,
         .fetch_size_max = 1 << 20,
         .fetch_sessions_max = 2,
+        .fetch_session_eviction_us = UINT64_C(1000) * FETCH_SESSION_EVICTION_MS,
     };
     enum err e = dispatch_new(
         &(struct dispatch_options){

@@ -19,6 +19,7 @@ static struct fetch_sessions *new_sessions(void)
     struct fetch_sessions *fs = fetch_sessions_new(&(struct fetch_sessions_options){
         .shard_id = SHARD,
         .sessions_max = SESSIONS_MAX,
+        .eviction_us = UINT64_C(1000) * FETCH_SESSION_EVICTION_MS,
         .hash_seed = 7,
         .rand = &source,
     });
