@@ -126,6 +126,11 @@ def interop(totals, pattern="*", env=None):
                         if fnmatch.fnmatch(script.stem, f"*{pattern}*")], env)
 
 
+def by_hand(name):
+    """What no suite and no CI runs: only its own name does."""
+    return ROOT / "tests/interop/by_hand" / f"{name}.py"
+
+
 def matrix(totals, name=None, env=None):
     """Real clients against a node, compared with docs/compatibility.md; or one of them. With CI set, some may not
     be skipped."""
@@ -195,6 +200,8 @@ def main():
     elif mode == "interop":
         if rest and is_client(rest[0]):
             matrix(totals, rest[0])
+        elif rest and by_hand(rest[0]).exists():
+            run(totals, rest[0], [sys.executable, by_hand(rest[0]), *rest[1:]], {"PYTHONPATH": str(ROOT / "tests/interop")})
         else:
             interop(totals, *rest)
             if not rest or rest[0] in "matrix":

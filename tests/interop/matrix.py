@@ -35,6 +35,7 @@ STEPS = {"create": "create, delete", "produce": "produce", "read": "read back", 
 MAX_MESSAGE_BYTES = 1048588 # The broker's default; below, what a batch of one record adds to its value.
 BATCH_OVERHEAD = 72
 SECONDS = 90
+AROUND = "\n## Programs around Kafka\n" # From here on the page is written by hand.
 
 TEXT = """# Compatibility
 
@@ -322,7 +323,7 @@ class Run:
 def committed():
     """title -> its row and reasons, as docs/compatibility.md has them."""
     found = {}
-    for line in DOCUMENT.read_text().splitlines() if DOCUMENT.exists() else []:
+    for line in DOCUMENT.read_text().split(AROUND)[0].splitlines() if DOCUMENT.exists() else []:
         row = re.match(r"\| (.+?) \| ", line)
         if row and row[1] != "client":
             found[row[1]] = [line]
@@ -339,8 +340,9 @@ def write(results):
     known.update({run.client.title: [run.row(), *run.reasons()] for run in results})
     rows = [known[title][0] for title in sorted(known)]
     reasons = [line for title in sorted(known) for line in known[title][1:]]
+    _, heading, rest = DOCUMENT.read_text().partition(AROUND) if DOCUMENT.exists() else ("", "", "")
     head = f"| client | version | {' | '.join(STEPS.values())} |\n|{'---|' * (2 + len(STEPS))}\n"
-    DOCUMENT.write_text(TEXT + head + "\n".join(rows) + "\n\n## Reasons\n\n" + "\n".join(reasons) + "\n")
+    DOCUMENT.write_text(TEXT + head + "\n".join(rows) + "\n\n## Reasons\n\n" + "\n".join(reasons) + "\n" + heading + rest)
 
 
 def chosen(names):

@@ -6,15 +6,10 @@ import subprocess
 import sys
 
 from support.check import equal, expect, run_all
-from support.kafka_tools import JAVA, ApacheKafka, Tools, install, missing
-from support.node import Node, fresh_dir
+from support.kafka_tools import JAVA, Tools, install, missing, server
 
 TOPICS, CONFIGS, OFFSETS = "TopicCommand", "kafka.admin.ConfigCommand", "GetOffsetShell"
 RECORDS = [f"k{i}:value {i}" for i in range(200)]
-
-
-def server(name):
-    return ApacheKafka(name) if os.environ.get("ORACLE") else Node(fresh_dir(name) / "data", "--node-id", "1")
 
 
 def passes(answer, *texts):

@@ -1,12 +1,16 @@
 """Kafka's own command line tools, many in one JVM, and Apache Kafka's server itself to compare with."""
 import collections
 import json
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
 
-from support.node import ROOT, fresh_dir
+from support.node import ROOT, Node, fresh_dir
+
+ORACLE = bool(os.environ.get("ORACLE"))
 
 SOURCE = ROOT / "tests" / "interop" / "kafka_tools"
 INSTALLED = ROOT / "build" / "interop" / "kafka_tools"
@@ -20,17 +24,21 @@ def missing():
     return [tool for tool in ("java", "mvn") if not shutil.which(tool)]
 
 
-def install():
-    """Compiles Tools.java and fetches the pinned tools; nothing to do when they are there and current."""
-    stamp = INSTALLED / "stamp"
-    content = "".join(path.read_text() for path in sorted(SOURCE.rglob("*")) if path.is_file())
+def maven(source, installed):
+    """Compiles a folder's program and fetches what its pom.xml pins; nothing to do when all is there and current."""
+    stamp = installed / "stamp"
+    content = "".join(path.read_text() for path in sorted(source.rglob("*")) if path.is_file())
     if stamp.exists() and stamp.read_text() == content:
         return
-    shutil.rmtree(INSTALLED, ignore_errors=True)
-    INSTALLED.mkdir(parents=True)
-    subprocess.run(["mvn", "-q", "-B", "compile", "dependency:copy-dependencies", f"-Dout={INSTALLED}"],
-                   cwd=SOURCE, check=True)
+    shutil.rmtree(installed, ignore_errors=True)
+    installed.mkdir(parents=True)
+    subprocess.run(["mvn", "-q", "-B", "compile", "dependency:copy-dependencies", f"-Dout={installed}"],
+                   cwd=source, check=True)
     stamp.write_text(content)
+
+
+def install():
+    maven(SOURCE, INSTALLED)
 
 
 class Tools:
@@ -60,7 +68,7 @@ class Tools:
 class ApacheKafka:
     """Apache Kafka's server, one node, with the attributes of support.node.Node that tests use."""
 
-    def __init__(self, name):
+    def __init__(self, name, *lines):
         folder = fresh_dir(f"{name}_apache")
         ports = []
         for _ in range(2):
@@ -68,29 +76,37 @@ class ApacheKafka:
                 probe.bind(("127.0.0.1", 0))
                 ports.append(probe.getsockname()[1])
         self.kafka = f"127.0.0.1:{ports[0]}"
-        settings = folder / "server.properties"
-        settings.write_text(f"""process.roles=broker,controller
+        self.settings = folder / "server.properties"
+        self.settings.write_text("\n".join(["""process.roles=broker,controller
 node.id=1
-controller.quorum.voters=1@127.0.0.1:{ports[1]}
-listeners=PLAINTEXT://{self.kafka},CONTROLLER://127.0.0.1:{ports[1]}
 controller.listener.names=CONTROLLER
-log.dirs={folder}/data
 offsets.topic.replication.factor=1
-""")
-        subprocess.run([*JAVA, "kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qk", "-c", settings],
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+group.initial.rebalance.delay.ms=0""",
+            f"controller.quorum.voters=1@127.0.0.1:{ports[1]}",
+            f"listeners=PLAINTEXT://{self.kafka},CONTROLLER://127.0.0.1:{ports[1]}",
+            f"log.dirs={folder}/data", *lines, ""]))
+        subprocess.run([*JAVA, "kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qk", "-c", self.settings],
                        check=True, capture_output=True)
-        self.process = subprocess.Popen([*JAVA, "kafka.Kafka", settings], stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL)
-        self._await(ports[0])
+        self._start()
 
-    def _await(self, port):
-        for _ in range(300):
+    def _start(self):
+        self.process = subprocess.Popen([*JAVA, "-Xmx512m", "kafka.Kafka", self.settings], stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL)
+        port = int(self.kafka.rsplit(":", 1)[1])
+        for _ in range(600):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     return
             time.sleep(0.1)
         self.process.kill()
-        raise AssertionError("Apache Kafka did not start in 30 s")
+        raise AssertionError("Apache Kafka did not start in 60 s")
+
+    def restart(self, kill=False):
+        self.process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+        self.process.wait()
+        self._start()
 
     def __enter__(self):
         return self
@@ -98,3 +114,8 @@ offsets.topic.replication.factor=1
     def __exit__(self, *_):
         self.process.kill()
         self.process.wait()
+
+
+def server(name):
+    """What a test runs against: one node of Coreflume, or with ORACLE=1 one of Apache Kafka."""
+    return ApacheKafka(name) if ORACLE else Node(fresh_dir(name) / "data", "--node-id", "1")

@@ -34,6 +34,7 @@ class Node:
 
     def __init__(self, data_dir, *options, kafka="127.0.0.1:0", admin="127.0.0.1:0", ready_seconds=30,
                  **popen):
+        self.options, self.popen = options, popen
         self.data_dir = pathlib.Path(data_dir)
         self.log_path = self.data_dir.with_name(self.data_dir.name + ".log")
         self.log = open(self.log_path, "a")
@@ -69,6 +70,12 @@ class Node:
         began = time.monotonic()
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=30), time.monotonic() - began
+
+    def restart(self, kill=False):
+        """The same node at the same addresses."""
+        self.kill() if kill else self.stop()
+        self.log.close()
+        self.__init__(self.data_dir, *self.options, kafka=self.kafka, admin=self.admin, **self.popen)
 
     def __enter__(self):
         return self
