@@ -184,6 +184,7 @@ def ci(totals):
 
 def soak(totals, minutes):
     ends = time.monotonic() + 60 * minutes
+    run(totals, "lint, deep", [sys.executable, "tests/lint/lint.py", "--build", "build/debug", "--deep", "tidy"])
     while time.monotonic() < ends:
         first = random.SystemRandom().randrange(1 << 40)
         run(totals, "simulator, fresh seeds",
