@@ -4,29 +4,69 @@
 
 #include "kafka/fanout.h"
 #include "kafka/handlers/handlers.h"
-#include "kafka/lookup.h"
 #include "kafka/request.h"
-
-struct part {
-    struct fanout_part fan;
-    struct offset_for_leader_epoch_response_partition *out;
-};
 
 struct offset_for_leader_epoch_state {
     struct fanout fanout;
     struct offset_for_leader_epoch_response out;
-    struct part *parts;
-    size_t parts_count;
 };
 
-static void on_part(struct fanout *f, struct fanout_part *fan, enum err e)
+static bool begin(struct fanout *f)
+{
+    const struct offset_for_leader_epoch_request *in = f->request->in;
+    struct offset_for_leader_epoch_state *state = f->request->state;
+    offset_for_leader_epoch_response_init(&state->out);
+    f->topics_count = in->topics_count;
+    state->out.topics_count = in->topics_count;
+    state->out.topics = request_alloc(f->request, in->topics_count, sizeof(*state->out.topics));
+    return state->out.topics != NULL;
+}
+
+static void describe_topic(const struct fanout *f, size_t index, struct fanout_topic *ret)
+{
+    const struct offset_for_leader_epoch_request *in = f->request->in;
+    ret->how = (struct lookup){.name = in->topics[index].topic};
+    ret->partitions_count = in->topics[index].partitions_count;
+}
+
+static bool begin_topic(struct fanout *f, const struct fanout_topic *t, void *answers)
+{
+    struct offset_for_leader_epoch_state *state = f->request->state;
+    struct offset_for_leader_epoch_response_topic *out = &state->out.topics[t->index];
+    offset_for_leader_epoch_response_topic_init(out);
+    out->topic = t->how.name;
+    out->partitions_count = t->partitions_count;
+    out->partitions = answers;
+    return true;
+}
+
+static void
+begin_part(struct fanout *f, const struct fanout_topic *t, size_t number, struct fanout_part *part)
+{
+    const struct offset_for_leader_epoch_request *request = f->request->in;
+    const struct offset_for_leader_epoch_request_partition *in =
+        &request->topics[t->index].partitions[number];
+    struct offset_for_leader_epoch_response_partition *out = part->answer;
+    const enum kafka_error error = fanout_find(t, in->partition, part);
+    offset_for_leader_epoch_response_partition_init(out);
+    out->partition = in->partition;
+    out->error_code = (int16_t)error;
+    if (error == KAFKA_NONE) {
+        part->op.kind = PARTITION_TERM_END;
+        part->op.current_leader_epoch = in->current_leader_epoch;
+        part->op.in.term_end.leader_epoch = in->leader_epoch;
+        fanout_ask(f, part);
+    }
+}
+
+static void on_part(struct fanout *f, struct fanout_part *part, enum err e)
 {
     (void)f;
-    struct part *part = container_of(fan, struct part, fan);
-    part->out->error_code = (int16_t)kafka_error_of(e);
+    struct offset_for_leader_epoch_response_partition *out = part->answer;
+    out->error_code = (int16_t)kafka_error_of(e);
     if (e == ERR_OK) {
-        part->out->leader_epoch = fan->op.out.term_end.leader_epoch;
-        part->out->end_offset = fan->op.out.term_end.end_offset;
+        out->leader_epoch = part->op.out.term_end.leader_epoch;
+        out->end_offset = part->op.out.term_end.end_offset;
     }
 }
 
@@ -36,90 +76,20 @@ static void on_all(struct fanout *f)
     request_answer(f->request, &state->out);
 }
 
-static void prepare_part(struct request *r,
-                         struct part *part,
-                         const struct offset_for_leader_epoch_request_partition *in,
-                         enum kafka_error error)
-{
-    struct offset_for_leader_epoch_state *state = r->state;
-    offset_for_leader_epoch_response_partition_init(part->out);
-    part->out->partition = in->partition;
-    part->out->error_code = (int16_t)error;
-    if (error != KAFKA_NONE) {
-        return;
-    }
-    struct partition_op *op = &part->fan.op;
-    op->kind = PARTITION_TERM_END;
-    op->current_leader_epoch = in->current_leader_epoch;
-    op->in.term_end.leader_epoch = in->leader_epoch;
-    fanout_add(&state->fanout, &part->fan);
-}
-
-/* part is the first of the topic's partitions. */
-static bool prepare_topic(struct request *r,
-                          const struct offset_for_leader_epoch_request_topic *in,
-                          struct part *part)
-{
-    struct offset_for_leader_epoch_state *state = r->state;
-    const struct lookup how = {.name = in->topic};
-    const struct topic *t = NULL;
-    const enum kafka_error topic_error = lookup_topic(r, &how, &t);
-    struct offset_for_leader_epoch_response_topic *out =
-        &state->out.topics[state->out.topics_count++];
-    offset_for_leader_epoch_response_topic_init(out);
-    out->topic = in->topic;
-    out->partitions_count = in->partitions_count;
-    out->partitions = request_alloc(r, in->partitions_count, sizeof(*out->partitions));
-    if (out->partitions == NULL) {
-        return false;
-    }
-    for (size_t i = 0; i < in->partitions_count; i++, part++) {
-        const struct offset_for_leader_epoch_request_partition *in_part = &in->partitions[i];
-        part->out = &out->partitions[i];
-        const enum kafka_error error =
-            lookup_partition(topic_error, t, in_part->partition, &part->fan.op.id);
-        prepare_part(r, part, in_part, error);
-    }
-    return true;
-}
-
-static bool prepare(struct request *r)
-{
-    const struct offset_for_leader_epoch_request *in = r->in;
-    struct offset_for_leader_epoch_state *state = r->state;
-    for (size_t i = 0; i < in->topics_count; i++) {
-        state->parts_count += in->topics[i].partitions_count;
-    }
-    state->parts = request_alloc(r, state->parts_count, sizeof(*state->parts));
-    offset_for_leader_epoch_response_init(&state->out);
-    state->out.topics = request_alloc(r, in->topics_count, sizeof(*state->out.topics));
-    if (state->parts == NULL || state->out.topics == NULL) {
-        return false;
-    }
-    struct part *part = state->parts;
-    for (size_t i = 0; i < in->topics_count; i++) {
-        if (!prepare_topic(r, &in->topics[i], part)) {
-            return false;
-        }
-        part += in->topics[i].partitions_count;
-    }
-    return true;
-}
+static const struct fanout_kind OFFSET_FOR_LEADER_EPOCH = {
+    .state_size = sizeof(struct offset_for_leader_epoch_state),
+    .part_size = sizeof(struct fanout_part),
+    .answer_size = sizeof(struct offset_for_leader_epoch_response_partition),
+    .in_flight_max = FANOUT_IN_FLIGHT_MAX,
+    .begin = begin,
+    .describe_topic = describe_topic,
+    .begin_topic = begin_topic,
+    .begin_part = begin_part,
+    .on_part = on_part,
+    .on_all = on_all,
+};
 
 void handle_offset_for_leader_epoch(struct request *r)
 {
-    struct offset_for_leader_epoch_state *state = request_alloc(r, 1, sizeof(*state));
-    r->state = state;
-    if (state == NULL) {
-        request_abort(r, "no memory");
-        return;
-    }
-    fanout_init(&state->fanout, r);
-    state->fanout.on_part = on_part;
-    state->fanout.on_all = on_all;
-    if (!prepare(r)) {
-        request_abort(r, "too many partitions");
-        return;
-    }
-    fanout_run(&state->fanout, FANOUT_NO_TIMEOUT);
+    fanout_handle(r, &OFFSET_FOR_LEADER_EPOCH, FANOUT_NO_TIMEOUT);
 }

@@ -7,7 +7,6 @@
 #include "core/assert.h"
 #include "kafka/fanout.h"
 #include "kafka/handlers/handlers.h"
-#include "kafka/lookup.h"
 #include "kafka/request.h"
 
 enum {
@@ -20,28 +19,26 @@ enum {
 
 struct part {
     struct fanout_part fan;
-    struct produce_response_partition *out;
-    struct produce_response_record_error record_error; /* What out may point at. */
+    struct produce_response_record_error record_error; /* What the answer may point at. */
 };
 
 struct produce_state {
     struct fanout fanout;
     struct produce_response out;
-    struct part *parts;
-    size_t parts_count;
-    size_t uncopied_count; /* Parts whose batch still lies in the frame. */
+    size_t uncopied_count; /* Partitions whose batch in the frame is still needed. */
     bool is_failed;        /* Some partition has an error. */
     int16_t acks;
 };
 
-static void set_error(struct produce_state *state,
-                      struct part *part,
+static void set_error(struct request *r,
+                      struct produce_response_partition *out,
                       enum kafka_error error,
                       struct slice message)
 {
-    part->out->error_code = (int16_t)error;
-    part->out->error_message = message;
-    part->out->base_offset = -1;
+    struct produce_state *state = r->state;
+    out->error_code = (int16_t)error;
+    out->error_message = message;
+    out->base_offset = -1;
     state->is_failed = true;
 }
 
@@ -58,15 +55,15 @@ static enum kafka_error error_of(const struct request *r, enum err e)
 static void on_part(struct fanout *f, struct fanout_part *fan, enum err e)
 {
     struct part *part = container_of(fan, struct part, fan);
-    struct produce_state *state = f->request->state;
+    struct produce_response_partition *out = fan->answer;
     const struct partition_op *op = &fan->op;
     if (e == ERR_OK) {
-        part->out->base_offset = op->out.produce.base_offset;
-        part->out->log_append_time_ms = op->out.produce.append_time_ms;
-        part->out->log_start_offset = op->offsets.log_start_offset;
+        out->base_offset = op->out.produce.base_offset;
+        out->log_append_time_ms = op->out.produce.append_time_ms;
+        out->log_start_offset = op->offsets.log_start_offset;
         return;
     }
-    set_error(state, part, error_of(f->request, e), kafka_error_advice(e));
+    set_error(f->request, out, error_of(f->request, e), kafka_error_advice(e));
     if (e == ERR_TIMED_OUT) {
         return;
     }
@@ -74,14 +71,14 @@ static void on_part(struct fanout *f, struct fanout_part *fan, enum err e)
     if (fault->message == NULL) {
         return;
     }
-    part->out->error_message = slice_of_string(fault->message);
+    out->error_message = slice_of_string(fault->message);
     if (fault->record_index >= 0) {
         part->record_error = (struct produce_response_record_error){
             .batch_index = fault->record_index,
             .batch_index_error_message = slice_of_string(fault->message),
         };
-        part->out->record_errors = &part->record_error;
-        part->out->record_errors_count = 1;
+        out->record_errors = &part->record_error;
+        out->record_errors_count = 1;
     }
 }
 
@@ -99,15 +96,20 @@ static void on_all(struct fanout *f)
     }
 }
 
-static void on_copied(struct partition_op *op)
+static void drop_batch(struct request *r)
 {
-    const struct fanout *f = op->context;
-    struct produce_state *state = f->request->state;
+    struct produce_state *state = r->state;
     assert_cmp(state->uncopied_count, >, 0);
     state->uncopied_count--;
     if (state->uncopied_count == 0) {
-        request_drop_frame(f->request);
+        request_drop_frame(r);
     }
+}
+
+static void on_copied(struct partition_op *op)
+{
+    const struct fanout *f = op->context;
+    drop_batch(f->request);
 }
 
 /* What can be said without asking the partition's shard. */
@@ -138,116 +140,98 @@ static enum kafka_error check(const struct request *r,
     return KAFKA_NONE;
 }
 
-static void prepare_op(struct request *r, struct part *part, struct slice batch)
+static bool begin(struct fanout *f)
 {
+    struct request *r = f->request;
     const struct produce_request *in = r->in;
     struct produce_state *state = r->state;
-    struct partition_op *op = &part->fan.op;
-    op->kind = PARTITION_PRODUCE;
-    op->current_leader_epoch = -1;
-    op->in.produce.batch = batch;
-    op->in.produce.acks = in->acks;
-    op->in.produce.produce_version = r->version;
-    op->in.produce.on_copied = on_copied;
-    fanout_add(&state->fanout, &part->fan);
-    state->uncopied_count++;
+    state->acks = in->acks;
+    produce_response_init(&state->out);
+    f->topics_count = in->topic_data_count;
+    state->out.responses_count = in->topic_data_count;
+    state->out.responses = request_alloc(r, in->topic_data_count, sizeof(*state->out.responses));
+    return state->out.responses != NULL;
 }
 
-static void prepare_part(struct request *r,
-                         struct part *part,
-                         enum kafka_error topic_error,
-                         const struct topic *t,
-                         const struct produce_request_partition *in)
+static void describe_topic(const struct fanout *f, size_t index, struct fanout_topic *ret)
 {
-    const char *why = (const char *)kafka_error_advice(ERR_TOPIC_UNKNOWN).data;
-    enum kafka_error error = lookup_partition(topic_error, t, in->index, &part->fan.op.id);
-    if (error == KAFKA_NONE) {
-        error = check(r, t, in, &why);
-    }
-    if (error == KAFKA_NONE) {
-        prepare_op(r, part, in->records);
-    } else {
-        set_error(r->state, part, error, slice_of_string(why));
-    }
-}
-
-/* Fills the answer's topic and the parts of its partitions; part is the first of them. */
-static bool prepare_topic(struct request *r,
-                          const struct produce_request_topic *in,
-                          struct produce_response_topic *out,
-                          struct part *part)
-{
-    const struct lookup how = {
-        .is_by_id = r->version >= VERSION_IDS,
+    const struct produce_request *request = f->request->in;
+    const struct produce_request_topic *in = &request->topic_data[index];
+    ret->how = (struct lookup){
+        .is_by_id = f->request->version >= VERSION_IDS,
         .name = in->name,
         .id = in->topic_id,
     };
-    const struct topic *t = NULL;
-    const enum kafka_error topic_error = lookup_topic(r, &how, &t);
-
-    produce_response_topic_init(out);
-    out->topic_id = in->topic_id;
-    /* A copy: the answer outlives the frame, and the topic. */
-    const char *name = arena_strndup(&r->arena, (const char *)in->name.data, in->name.size);
-    out->partition_responses_count = in->partition_data_count;
-    out->partition_responses =
-        request_alloc(r, in->partition_data_count, sizeof(*out->partition_responses));
-    if (name == NULL || out->partition_responses == NULL) {
-        return false;
-    }
-    out->name = slice_of(name, in->name.size);
-
-    for (size_t i = 0; i < in->partition_data_count; i++, part++) {
-        const struct produce_request_partition *in_part = &in->partition_data[i];
-        part->out = &out->partition_responses[i];
-        produce_response_partition_init(part->out);
-        part->out->index = in_part->index;
-        prepare_part(r, part, topic_error, t, in_part);
-    }
-    return true;
+    ret->partitions_count = in->partition_data_count;
 }
 
-static bool prepare(struct request *r)
+static bool begin_topic(struct fanout *f, const struct fanout_topic *t, void *answers)
 {
-    const struct produce_request *in = r->in;
+    struct request *r = f->request;
     struct produce_state *state = r->state;
-    for (size_t i = 0; i < in->topic_data_count; i++) {
-        state->parts_count += in->topic_data[i].partition_data_count;
-    }
-    state->parts = request_alloc(r, state->parts_count, sizeof(*state->parts));
-    struct produce_response_topic *topics = request_alloc(r, in->topic_data_count, sizeof(*topics));
-    if (state->parts == NULL || topics == NULL) {
-        return false;
-    }
-    produce_response_init(&state->out);
-    state->out.responses = topics;
-    state->out.responses_count = in->topic_data_count;
-    struct part *part = state->parts;
-    for (size_t i = 0; i < in->topic_data_count; i++) {
-        if (!prepare_topic(r, &in->topic_data[i], &topics[i], part)) {
-            return false;
-        }
-        part += in->topic_data[i].partition_data_count;
-    }
-    return true;
+    struct produce_response_topic *out = &state->out.responses[t->index];
+    state->uncopied_count = f->parts_count;
+    produce_response_topic_init(out);
+    out->topic_id = t->how.id;
+    out->partition_responses_count = t->partitions_count;
+    out->partition_responses = answers;
+    /* A copy: the answer outlives the frame, and the topic. */
+    const struct slice name = t->how.name;
+    out->name = slice_of(arena_strndup(&r->arena, (const char *)name.data, name.size), name.size);
+    return out->name.data != NULL;
 }
+
+static void ask(struct fanout *f, struct fanout_part *part, struct slice batch)
+{
+    const struct produce_state *state = f->request->state;
+    struct partition_op *op = &part->op;
+    op->kind = PARTITION_PRODUCE;
+    op->in.produce.batch = batch;
+    op->in.produce.acks = state->acks;
+    op->in.produce.produce_version = f->request->version;
+    op->in.produce.on_copied = on_copied;
+    fanout_ask(f, part);
+}
+
+static void
+begin_part(struct fanout *f, const struct fanout_topic *t, size_t number, struct fanout_part *part)
+{
+    struct request *r = f->request;
+    const struct produce_request *request = r->in;
+    const struct produce_request_partition *in =
+        &request->topic_data[t->index].partition_data[number];
+    struct produce_response_partition *out = part->answer;
+    const char *why = (const char *)kafka_error_advice(ERR_TOPIC_UNKNOWN).data;
+    enum kafka_error error = fanout_find(t, in->index, part);
+    if (error == KAFKA_NONE) {
+        error = check(r, t->topic, in, &why);
+    }
+    produce_response_partition_init(out);
+    out->index = in->index;
+    if (error == KAFKA_NONE) {
+        ask(f, part, in->records);
+    } else {
+        set_error(r, out, error, slice_of_string(why));
+        drop_batch(r);
+    }
+}
+
+/* All at once: a connection's next produce request may overtake what is not yet asked. */
+static const struct fanout_kind PRODUCE = {
+    .state_size = sizeof(struct produce_state),
+    .part_size = sizeof(struct part),
+    .answer_size = sizeof(struct produce_response_partition),
+    .in_flight_max = FANOUT_ALL_AT_ONCE,
+    .begin = begin,
+    .describe_topic = describe_topic,
+    .begin_topic = begin_topic,
+    .begin_part = begin_part,
+    .on_part = on_part,
+    .on_all = on_all,
+};
 
 void handle_produce(struct request *r)
 {
     const struct produce_request *in = r->in;
-    struct produce_state *state = request_alloc(r, 1, sizeof(*state));
-    r->state = state;
-    if (state == NULL) {
-        request_abort(r, "no memory");
-        return;
-    }
-    state->acks = in->acks;
-    fanout_init(&state->fanout, r);
-    state->fanout.on_part = on_part;
-    state->fanout.on_all = on_all;
-    if (!prepare(r)) {
-        request_abort(r, "too many partitions");
-        return;
-    }
-    fanout_run(&state->fanout, state->acks == ACKS_NONE ? FANOUT_NO_TIMEOUT : in->timeout_ms);
+    fanout_handle(r, &PRODUCE, in->acks == ACKS_NONE ? FANOUT_NO_TIMEOUT : in->timeout_ms);
 }
