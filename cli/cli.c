@@ -8,10 +8,15 @@
 #include "cli/cli_command.h"
 #include "cli/cli_parse.h"
 
-/* Output that did not arrive is a failure: a full disk must not look like success. */
+/* Output that did not arrive is a failure: a full disk must not look like success. A reader that
+ * had enough (head) is none to speak of, also where SIGPIPE is ignored and does not end the
+ * program. */
 static int close_output(struct cli *cli, int code)
 {
     if (fflush(cli->out) != 0 || ferror(cli->out)) {
+        if (errno == EPIPE) {
+            return CLI_FAILED;
+        }
         return cli_fail(cli, CLI_FAILED, "cannot write the output (%s)", strerror(errno));
     }
     return code;

@@ -73,8 +73,13 @@ static const struct cli_option alter_options[] = {
 static const struct cli_option produce_options[] = {
     {.letter = 'k', .name = "key", .kind = CLI_TEXT, .value = "KEY", .help = "key of every record"},
     {.letter = 'K', .name = "key-separator", .kind = CLI_TEXT, .value = "TEXT", .help = "lines are KEY TEXT VALUE: what stands between"},
-    {.letter = 'H', .name = "header", .kind = CLI_TEXT, .value = "NAME=VALUE", .help = "a header of every record", .is_repeatable = true},
+    {.letter = 'f', .name = "format", .kind = CLI_TEXT, .value = "FORMAT", .help = "how records stand in the input (default '%v\\n')"},
+    {.letter = 'i', .name = "input", .kind = CLI_TEXT, .value = "FILE", .help = "where they stand (default: standard input)"},
+    {.letter = 'H', .name = "header", .kind = CLI_TEXT, .value = "NAME=VALUE", .help = "a header of every record; NAME alone: a null one", .is_repeatable = true},
+    {.letter = 'Z', .name = "null", .kind = CLI_TEXT, .value = "TEXT", .help = "keys and values that are TEXT are null: tombstones"},
+    {.name = "timestamp", .kind = CLI_TEXT, .value = "TIME", .help = "of records that say none (default: now)"},
     {.letter = 'p', .name = "partition", .kind = CLI_NUMBER, .value = "N", .help = "the partition (default: by key, else in turn)", .min = 0, .max = INT32_MAX},
+    {.name = "keep-partitions", .help = "each record says its partition (--json, or %p in -f)"},
     {.letter = 'z', .name = "codec", .kind = CLI_CHOICE, .value = "CODEC", .help = "compression: none (default), gzip, snappy, lz4, zstd", .words = "none|gzip|snappy|lz4|zstd"},
     {.name = "acks", .kind = CLI_CHOICE, .value = "WHO", .help = "who has to have it: all (default), 1 (the leader), 0 (nobody)", .words = "all|-1|1|0"},
     {.name = "idempotent", .help = "no record twice, whatever is retried"},
@@ -88,6 +93,7 @@ static const struct cli_option consume_options[] = {
     {.letter = 'n', .name = "count", .kind = CLI_NUMBER, .value = "N", .help = "end after so many records", .min = 1, .max = INT64_MAX},
     {.letter = 'e', .name = "exit", .help = "end at the end of the partitions, instead of waiting for more"},
     {.letter = 'f', .name = "format", .kind = CLI_TEXT, .value = "FORMAT", .help = "how a record is printed (default '%v\\n')"},
+    {.letter = 'Z', .name = "null", .kind = CLI_TEXT, .value = "TEXT", .help = "what is printed for null (default: nothing)"},
     {0},
 };
 
@@ -128,6 +134,33 @@ static const char grow_details[] =
     "Partitions\n"
     "cannot be taken away again.\n";
 
+static const char produce_details[] =
+    "Without -K, -f or --json a line is a value. With -K it is KEY TEXT VALUE, or a value alone.\n"
+    "\n"
+    "FORMAT: as of 'coreflume help consume': what consume prints, produce reads. A part ends "
+    "where\n"
+    "the text behind it stands, so '%k\\t%v\\n' is a key, a tab and a value to the end of the "
+    "line.\n"
+    "With %K or %S (%R: in four bytes, as kcat writes it) before them, keys and values are so "
+    "many\n"
+    "bytes, whatever they are, and null if it is -1: '%K %S %k%v'. %T and %d set the timestamp, "
+    "%h\n"
+    "the headers, %p with --keep-partitions the partition; %t and %o are skipped.\n"
+    "\n"
+    "With --json a line is a record as consume --json prints it: "
+    "{\"key\",\"value\",\"timestamp\",\n"
+    "\"headers\":[{\"key\",\"value\"}]}, of which only value is required; null is null. "
+    "key_base64 and\n"
+    "value_base64 are for bytes that are no text; topic and offset are skipped. What became of "
+    "them\n"
+    "is told in JSON too.\n"
+    "\n"
+    "TIME: milliseconds since 1970, 2026-11-29T19:00:00Z, or -90m (ago).\n"
+    "\n"
+    "At the end it says how many were acknowledged. Ctrl-C ends the input: what was read is sent.\n"
+    "Copies of a topic's records, headers and times included:\n"
+    "    coreflume consume FROM --json -e | coreflume produce TO --json\n";
+
 static const char consume_details[] =
     "WHERE: start, end, an offset, -N for the last N of each partition, or @TIME: @MILLISECONDS "
     "since\n"
@@ -137,7 +170,9 @@ static const char consume_details[] =
     "FORMAT: %v value, %k key, %t topic, %p partition, %o offset, %T timestamp in milliseconds,\n"
     "%d timestamp as a date, %h headers (NAME=VALUE,...), %S size of the value, %K size of the "
     "key\n"
-    "(-1: null), %% a percent sign; \\n \\t \\r \\\\ \\xHH. %s is the value too, as kcat has it.\n"
+    "(-1: null), %R size of the value in four bytes, %% a percent sign; \\n \\t \\r \\0 \\\\ "
+    "\\xHH. %s is\n"
+    "the value too, as kcat has it.\n"
     "\n"
     "With --json each record is a line: "
     "{\"topic\",\"partition\",\"offset\",\"timestamp\",\"key\",\"value\",\n"
@@ -165,7 +200,7 @@ const struct cli_command CLI_COMMANDS[] = {
     {.name = "topic config", .operands = "TOPIC", .summary = "the options of a topic that are in force, and where they come from", .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_config},
     {.name = "topic alter", .operands = "TOPIC", .summary = "change options of a topic, at once and for good", .options = alter_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_alter},
     {.name = "topic trim", .operands = "TOPIC", .summary = "delete the oldest records of a topic", .details = trim_details, .options = trim_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_trim},
-    {.name = "produce", .operands = "TOPIC", .summary = "write standard input to a topic, a record a line", .options = produce_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_produce},
+    {.name = "produce", .operands = "TOPIC", .summary = "write records to a topic: lines, JSON, or a format of yours", .details = produce_details, .options = produce_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_produce},
     {.name = "consume", .operands = "TOPIC", .summary = "print the records of a topic", .details = consume_details, .options = consume_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_consume},
     {.name = "log dump", .operands = "FILE...", .summary = "what is in the files of logs: segments, checkpoints, stores", .details = dump_details, .options = dump_options, .operands_min = 1, .operands_max = -1, .has_json = true, .run = cli_log_dump},
     {.name = "check", .operands = "", .summary = "what of this machine helps or hurts a broker, and what to do", .options = check_options, .has_json = true, .run = cli_check},

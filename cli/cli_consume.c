@@ -7,6 +7,7 @@
 #include "cli/cli_format.h"
 #include "cli/cli_parse.h"
 #include "cli/cli_places.h"
+#include "cli/cli_record_json.h"
 #include "client/client.h"
 
 enum {
@@ -62,62 +63,10 @@ static int assign_places(struct consume *x, const struct cli_where *where)
 
 /* ---- printing ---- */
 
-/* name: text, or name_base64 if it is not UTF-8. */
-static void set_bytes(json_t *object, const char *name, const char *name_base64, struct slice s)
-{
-    json_t *text = slice_is_null(s) ? json_null() : json_stringn((const char *)s.data, s.size);
-    if (text != NULL) {
-        (void)json_object_set_new(object, name, text);
-        return;
-    }
-    static const char alphabet[] =
-        "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    char *encoded = malloc((s.size + 2) / 3 * 4 + 1);
-    size_t size = 0;
-    for (size_t i = 0; encoded != NULL && i < s.size; i += 3) {
-        const size_t left = s.size - i;
-        const uint32_t bits = (uint32_t)s.data[i] << 16 |
-                              (left > 1 ? (uint32_t)s.data[i + 1] << 8 : 0) |
-                              (left > 2 ? (uint32_t)s.data[i + 2] : 0);
-        encoded[size++] = alphabet[bits >> 18];
-        encoded[size++] = alphabet[bits >> 12 & 63];
-        encoded[size++] = left > 1 ? alphabet[bits >> 6 & 63] : '=';
-        encoded[size++] = left > 2 ? alphabet[bits & 63] : '=';
-    }
-    if (encoded != NULL) {
-        (void)json_object_set_new(object, name_base64, json_stringn(encoded, size));
-    }
-    free(encoded);
-}
-
-static int print_json(struct consume *x, const struct client_record *r)
-{
-    json_t *object = json_pack("{s:s, s:i, s:I, s:I}",
-                               "topic",
-                               x->topic,
-                               "partition",
-                               r->partition,
-                               "offset",
-                               (json_int_t)r->offset,
-                               "timestamp",
-                               (json_int_t)r->timestamp);
-    json_t *headers = json_array();
-    set_bytes(object, "key", "key_base64", r->key);
-    set_bytes(object, "value", "value_base64", r->value);
-    for (size_t i = 0; i < r->headers_count; i++) {
-        json_t *header = json_object();
-        set_bytes(header, "key", "key_base64", r->headers[i].key);
-        set_bytes(header, "value", "value_base64", r->headers[i].value);
-        (void)json_array_append_new(headers, header);
-    }
-    (void)json_object_set_new(object, "headers", headers);
-    return cli_print_json(x->cli, object);
-}
-
 static int print_record(struct consume *x, const struct client_record *r)
 {
     if (x->is_json) {
-        return print_json(x, r);
+        return cli_print_json(x->cli, cli_record_to_json(x->topic, r));
     }
     cli_format_print(&x->format, r, x->cli->out);
     return CLI_OK;
@@ -159,8 +108,11 @@ static int run(struct consume *x)
 static int prepare_output(struct consume *x)
 {
     x->is_json = cli_has(x->cli, "json");
-    if (x->is_json && cli_has(x->cli, "format")) {
-        return cli_fail(x->cli, CLI_USAGE, "--json and --format exclude each other");
+    if (x->is_json && (cli_has(x->cli, "format") || cli_has(x->cli, "null"))) {
+        return cli_fail(x->cli,
+                        CLI_USAGE,
+                        "--json and --%s exclude each other",
+                        cli_has(x->cli, "format") ? "format" : "null");
     }
     if (x->is_json) {
         return CLI_OK;
@@ -168,6 +120,7 @@ static int prepare_output(struct consume *x)
     char why[CLI_FORMAT_WHY_SIZE];
     enum err e = cli_format_init(&x->format, cli_text(x->cli, "format", "%v\\n"), x->topic, why);
     if (e == ERR_OK) {
+        x->format.null_text = slice_of_string(cli_text(x->cli, "null", NULL));
         return CLI_OK;
     }
     return cli_fail(

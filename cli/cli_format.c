@@ -7,7 +7,7 @@
 #include "cli/cli_time.h"
 #include "core/assert.h"
 
-static const char letters[] = "vsktpoTdhSK%";
+static const char letters[] = "vsktpoTdhSKR";
 
 static int hex_digit(char c)
 {
@@ -64,20 +64,22 @@ static enum err take_apart(struct cli_format *f, const char *text, char why[CLI_
             }
             size++;
             p += taken;
-        } else if (*p != '%') {
+        } else if (*p != '%' || p[1] == '%') {
             f->text[size++] = *p;
+            p += *p == '%';
         } else {
             p++;
             if (*p == '\0' || strchr(letters, *p) == NULL) {
-                (void)snprintf(why,
-                               CLI_FORMAT_WHY_SIZE,
-                               "'%%%.1s' means nothing: %%v %%k %%t %%p %%o %%T %%d %%h %%S %%K "
-                               "%%%% do",
-                               p);
+                (void)snprintf(
+                    why,
+                    CLI_FORMAT_WHY_SIZE,
+                    "'%%%.1s' means nothing: %%v %%s %%k %%t %%p %%o %%T %%d %%h %%S %%K "
+                    "%%R %%%% do",
+                    p);
                 return ERR_INVALID;
             }
             end_literal(f, &literal_from, size);
-            f->parts[f->parts_count++] = (struct cli_format_part){.letter = *p};
+            f->parts[f->parts_count++] = (struct cli_format_part){.letter = *p == 's' ? 'v' : *p};
         }
     }
     end_literal(f, &literal_from, size);
@@ -120,7 +122,12 @@ static void print_slice(struct slice s, FILE *out)
     }
 }
 
-static void print_headers(const struct client_record *r, FILE *out)
+static void print_nullable(const struct cli_format *f, struct slice s, FILE *out)
+{
+    print_slice(slice_is_null(s) ? f->null_text : s, out);
+}
+
+static void print_headers(const struct cli_format *f, const struct client_record *r, FILE *out)
 {
     for (size_t i = 0; i < r->headers_count; i++) {
         if (i > 0) {
@@ -128,7 +135,7 @@ static void print_headers(const struct client_record *r, FILE *out)
         }
         print_slice(r->headers[i].key, out);
         (void)fputc('=', out);
-        print_slice(r->headers[i].value, out);
+        print_nullable(f, r->headers[i].value, out);
     }
 }
 
@@ -137,17 +144,25 @@ static int64_t size_of(struct slice s)
     return slice_is_null(s) ? -1 : (int64_t)s.size;
 }
 
+/* Big endian, four bytes. */
+static void print_binary_size(struct slice s, FILE *out)
+{
+    const uint32_t size = (uint32_t)size_of(s);
+    for (int shift = 24; shift >= 0; shift -= 8) {
+        (void)fputc((int)(size >> shift & 0xFF), out);
+    }
+}
+
 static void
 print_part(const struct cli_format *f, char letter, const struct client_record *r, FILE *out)
 {
     char date[CLI_DATE_SIZE];
     switch (letter) {
     case 'v':
-    case 's':
-        print_slice(r->value, out);
+        print_nullable(f, r->value, out);
         return;
     case 'k':
-        print_slice(r->key, out);
+        print_nullable(f, r->key, out);
         return;
     case 't':
         (void)fputs(f->topic, out);
@@ -166,16 +181,16 @@ print_part(const struct cli_format *f, char letter, const struct client_record *
         (void)fputs(date, out);
         return;
     case 'h':
-        print_headers(r, out);
+        print_headers(f, r, out);
+        return;
+    case 'R':
+        print_binary_size(r->value, out);
         return;
     case 'S':
         (void)fprintf(out, "%" PRId64, size_of(r->value));
         return;
     case 'K':
         (void)fprintf(out, "%" PRId64, size_of(r->key));
-        return;
-    case '%':
-        (void)fputc('%', out);
         return;
     default:
         assert(false && "every letter has its case");

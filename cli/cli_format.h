@@ -1,4 +1,5 @@
-/* How consume prints a record: a format string, taken apart once, run for each record.
+/* How consume prints a record, and how produce reads one: a format string, taken apart once, run
+ * for each record. The letters are kcat's, and some of our own.
  *
  * One thread, no shard.
  */
@@ -16,7 +17,7 @@ enum {
 };
 
 struct cli_format_part {
-    char letter;          /* Of %letter; 0: literal. */
+    char letter;          /* Of %letter; 0: literal. %s is kept as %v. */
     struct slice literal; /* In text. */
 };
 
@@ -25,9 +26,11 @@ struct cli_format {
     struct cli_format_part *parts;
     size_t parts_count;
     const char *topic;
+    struct slice null_text; /* What stands for a null key or value. Null: nothing does. */
 };
 
-/* topic must outlive it. ERR_INVALID with why for what is not a format; ERR_BUSY. */
+/* topic, and null_text, which the caller may set behind this, must outlive it. ERR_INVALID with why
+ * for what is not a format; ERR_BUSY. */
 enum err cli_format_init(struct cli_format *f,
                          const char *text,
                          const char *topic,

@@ -1,28 +1,31 @@
-/* coreflume produce: lines of standard input become records. */
-#include <errno.h>
+/* coreflume produce: records of the input go to a topic. */
 #include <inttypes.h>
-#include <stdlib.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
 
 #include "cli/cli_client.h"
-#include "cli/cli_lines.h"
 #include "cli/cli_parse.h"
+#include "cli/cli_source.h"
 #include "client/client.h"
 
 enum {
-    /* While lines keep coming batches fill; when they pause, what is there goes out. */
+    /* While records keep coming batches fill; when they pause, what is there goes out. */
     LINGER_MS = 100,
     PAUSE_MS = 5,
     TIMEOUT_S_DEFAULT = 30,
 };
 
-/* What every record of the call has. */
-struct pattern {
-    int32_t partition;
-    struct slice key;
-    struct slice separator; /* Null: the line is the value. */
-    struct client_header *headers;
-    size_t headers_count;
+struct produce {
+    struct cli *cli;
+    const char *topic;
+    struct client *client;
+    struct client_producer *producer;
+    struct cli_source source;
+    int stop_fd;    /* Readable once somebody wants it to end: Ctrl-C. -1: none. */
+    sigset_t stops; /* The signals that say so. */
+    uint64_t taken_count;
 };
 
 static const char *const codecs[] = {
@@ -67,154 +70,148 @@ static int read_options(struct cli *cli, struct client_producer_options *ret_opt
     return CLI_OK;
 }
 
-/* NAME=VALUE of each -H; NAME alone has the null value. */
-static int read_pattern(struct cli *cli, struct pattern *p)
+/* ---- Ctrl-C ---- */
+
+/* From now on the signals that end a program end the input: what was read is sent and counted.
+ * Those that the caller ignores, as nohup does, stay ignored. Before the client, whose thread then
+ * has them blocked too. */
+static void hear_signals(struct produce *x)
 {
-    *p = (struct pattern){
-        .partition = (int32_t)cli_number(cli, "partition", -1),
-        .key = slice_of_string(cli_text(cli, "key", NULL)),
-        .separator = slice_of_string(cli_text(cli, "key-separator", NULL)),
-        .headers = calloc((size_t)cli->values_count + 1, sizeof(*p->headers)),
-    };
-    if (p->headers == NULL) {
-        return cli_fail(cli, CLI_FAILED, "no memory");
-    }
-    if (!slice_is_null(p->separator) && (p->separator.size == 0 || !slice_is_null(p->key))) {
-        return cli_fail(cli,
-                        CLI_USAGE,
-                        p->separator.size == 0 ? "--key-separator must not be empty"
-                                               : "--key and --key-separator exclude each other");
-    }
-    for (int i = 0; i < cli->values_count; i++) {
-        const struct cli_value *v = &cli->values[i];
-        if (strcmp(v->option->name, "header") != 0) {
-            continue;
+    static const int all[] = {SIGINT, SIGTERM, SIGHUP};
+    (void)sigemptyset(&x->stops);
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        struct sigaction action;
+        if (sigaction(all[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) {
+            (void)sigaddset(&x->stops, all[i]);
         }
-        const size_t name_size = strcspn(v->text, "=");
-        const bool has_value = v->text[name_size] == '=';
-        p->headers[p->headers_count++] = (struct client_header){
-            .key = slice_of(v->text, name_size),
-            .value = slice_of_string(has_value ? v->text + name_size + 1 : NULL),
-        };
     }
-    return CLI_OK;
+    x->stop_fd = -1;
+    if (sigprocmask(SIG_BLOCK, &x->stops, NULL) == 0) {
+        x->stop_fd = signalfd(-1, &x->stops, SFD_CLOEXEC);
+    }
 }
 
-/* A line without the separator is a value without a key. */
-static struct client_message message_of(const struct pattern *p, struct slice line)
+/* The next one ends the program at once. */
+static void let_signals_end(struct produce *x)
 {
-    struct client_message m = {
-        .partition = p->partition,
-        .key = p->key,
-        .value = line,
-        .headers = p->headers,
-        .headers_count = p->headers_count,
-    };
-    const uint8_t *found = slice_is_null(p->separator)
-                               ? NULL
-                               : memmem(line.data, line.size, p->separator.data, p->separator.size);
-    if (found != NULL) {
-        const size_t key_size = (size_t)(found - line.data);
-        const size_t skipped = key_size + p->separator.size;
-        m.key = slice_of(line.data, key_size);
-        m.value = slice_of(line.data + skipped, line.size - skipped);
+    struct signalfd_siginfo info;
+    if (read(x->stop_fd, &info, sizeof(info)) > 0) {
+        (void)sigprocmask(SIG_UNBLOCK, &x->stops, NULL);
     }
-    return m;
 }
 
-static int say_input(struct cli *cli, enum err e)
+/* ---- sending ---- */
+
+static int say_input(struct produce *x, enum err e)
 {
-    if (e == ERR_TOO_LARGE) {
-        return cli_fail(cli, CLI_FAILED, "a line is longer than %d MiB", CLI_LINE_SIZE_MAX >> 20);
+    if (e == ERR_EOF) {
+        return CLI_OK;
     }
-    return cli_fail(cli,
-                    CLI_FAILED,
-                    "cannot read the input (%s)",
-                    e == ERR_BUSY ? "no memory" : strerror(errno));
+    if (e == ERR_CANCELLED) {
+        const bool has_more = cli_input_rest(&x->source.input).size > 0;
+        return cli_fail(x->cli,
+                        CLI_FAILED,
+                        "interrupted: only what was read so far was sent%s",
+                        has_more ? ", not the record that was being read" : "");
+    }
+    return cli_fail(x->cli, CLI_FAILED, "%s: nothing from there on was sent", x->source.why);
 }
 
-/* Sends all lines. CLI_OK when the input ended and everything was acknowledged. */
-static int send_lines(struct cli *cli,
-                      struct client *c,
-                      struct client_producer *producer,
-                      const struct pattern *pattern)
+/* Sends all records. CLI_OK when the input ended and everything was acknowledged. */
+static int send_records(struct produce *x)
 {
-    struct cli_lines lines;
-    cli_lines_init(&lines, cli->in_fd);
     enum err e = ERR_OK;     /* Of the producer. */
     enum err input = ERR_OK; /* Of the input. */
     bool has_unsent = false;
     while (e == ERR_OK && input == ERR_OK) {
-        struct slice line = {0};
-        enum err got = cli_lines_next(&lines, has_unsent ? PAUSE_MS : -1, &line);
+        struct client_message m;
+        enum err got = cli_source_next(&x->source, has_unsent ? PAUSE_MS : -1, &m);
         if (got == ERR_OK) {
-            const struct client_message m = message_of(pattern, line);
-            e = client_producer_send(producer, &m);
+            e = client_producer_send(x->producer, &m);
+            x->taken_count++;
             has_unsent = true;
         } else if (got == ERR_TIMED_OUT) {
-            e = client_producer_flush(producer);
+            e = client_producer_flush(x->producer);
             has_unsent = false;
         } else {
             input = got;
         }
     }
-    cli_lines_done(&lines);
+    if (input == ERR_CANCELLED) {
+        let_signals_end(x);
+    }
     /* What was read before the trouble counts. */
     if (e == ERR_OK) {
-        e = client_producer_flush(producer);
+        e = client_producer_flush(x->producer);
     }
     if (e != ERR_OK) {
-        return cli_client_fail(cli, c, e, cli->operands[0]);
+        return cli_client_fail(x->cli, x->client, e, x->topic);
     }
-    return input == ERR_EOF ? CLI_OK : say_input(cli, input);
+    return say_input(x, input);
 }
 
-static int print_stats(struct cli *cli, const struct client_producer *producer, int code)
+static int print_stats(struct produce *x, int code)
 {
     struct client_producer_stats stats;
-    client_producer_stats(producer, &stats);
-    if (cli_has(cli, "json")) {
-        const int printed = cli_print_json(cli,
+    client_producer_stats(x->producer, &stats);
+    const uint64_t failed = x->taken_count - stats.acked_count;
+    if (cli_has(x->cli, "json")) {
+        const int printed = cli_print_json(x->cli,
                                            json_pack("{s:s, s:I, s:I}",
                                                      "topic",
-                                                     cli->operands[0],
+                                                     x->topic,
                                                      "produced",
                                                      (json_int_t)stats.acked_count,
                                                      "failed",
-                                                     (json_int_t)stats.failed_count));
+                                                     (json_int_t)failed));
         return printed == CLI_OK ? code : printed;
     }
-    (void)fprintf(cli->out,
-                  "produced %" PRIu64 " record%s to %s\n",
+    (void)fprintf(x->cli->out,
+                  "produced %" PRIu64 " record%s to %s",
                   stats.acked_count,
                   stats.acked_count == 1 ? "" : "s",
-                  cli->operands[0]);
+                  x->topic);
+    if (failed > 0) {
+        (void)fprintf(x->cli->out, ", %" PRIu64 " not acknowledged", failed);
+    }
+    (void)fputc('\n', x->cli->out);
     return code;
+}
+
+/* Who types sees nothing happen otherwise. */
+static void greet(const struct produce *x)
+{
+    if (x->source.name == NULL && isatty(x->cli->in_fd) == 1 && isatty(STDERR_FILENO) == 1) {
+        (void)fputs("a line is a record; Ctrl-D ends the input\n", x->cli->err);
+    }
 }
 
 int cli_produce(struct cli *cli)
 {
+    struct produce x = {.cli = cli, .topic = cli->operands[0]};
     struct client_producer_options options;
-    struct pattern pattern = {0};
-    struct client *c = NULL;
-    struct client_producer *producer = NULL;
     int code = read_options(cli, &options);
+    if (code != CLI_OK) {
+        return code;
+    }
+    hear_signals(&x);
+    code = cli_source_init(&x.source, cli, x.stop_fd);
     if (code == CLI_OK) {
-        code = read_pattern(cli, &pattern);
+        code = cli_client_new(cli, &x.client);
     }
     if (code == CLI_OK) {
-        code = cli_client_new(cli, &c);
+        enum err e = client_producer_new(x.client, x.topic, &options, &x.producer);
+        code = e == ERR_OK ? CLI_OK : cli_client_fail(cli, x.client, e, x.topic);
     }
     if (code == CLI_OK) {
-        enum err e = client_producer_new(c, cli->operands[0], &options, &producer);
-        code = e == ERR_OK ? CLI_OK : cli_client_fail(cli, c, e, cli->operands[0]);
+        greet(&x);
+        code = print_stats(&x, send_records(&x));
     }
-    if (code == CLI_OK) {
-        code = send_lines(cli, c, producer, &pattern);
-        code = print_stats(cli, producer, code);
+    client_producer_free(x.producer);
+    client_free(x.client);
+    cli_source_done(&x.source);
+    if (x.stop_fd >= 0) {
+        (void)close(x.stop_fd);
     }
-    client_producer_free(producer);
-    client_free(c);
-    free(pattern.headers);
     return code;
 }

@@ -42,6 +42,7 @@ static const struct row rows[] = {
     {"%t[%p]@%o", "k", "v", "orders[3]@42"},
     {"%T %d", "k", "v", "1700000000123 2023-11-14T22:13:20.123Z"},
     {"%h", "k", "v", "a=1,b="},
+    {"%%v", "k", "v", "%v"},
     {"100%%", "k", "v", "100%"},
     {"\\t\\r\\\\\\x41", "k", "v", "\t\r\\A"},
     {"", "k", "v", ""},
@@ -65,6 +66,42 @@ Test(cli_format, rows)
         free(text);
         cli_format_done(&f);
     }
+}
+
+Test(cli_format, text_for_null)
+{
+    struct cli_format f;
+    char why[CLI_FORMAT_WHY_SIZE];
+    cr_assert(cli_format_init(&f, "%k %K %v %S %h", "t", why) == ERR_OK);
+    f.null_text = slice_of_string("NULL");
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    const struct client_record record = record_of(NULL, "");
+    cli_format_print(&f, &record, out);
+    (void)fclose(out);
+    cr_assert(eq(str, text, (char *)"NULL -1  0 a=1,b=NULL"));
+    free(text);
+    cli_format_done(&f);
+}
+
+Test(cli_format, sizes_in_four_bytes)
+{
+    struct cli_format f;
+    char why[CLI_FORMAT_WHY_SIZE];
+    cr_assert(cli_format_init(&f, "%R%s", "t", why) == ERR_OK);
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    struct client_record record = record_of("k", "ab");
+    cli_format_print(&f, &record, out);
+    record.value = (struct slice){0};
+    cli_format_print(&f, &record, out);
+    (void)fclose(out);
+    cr_assert(eq(sz, size, 10));
+    cr_assert(memcmp(text, "\0\0\0\2ab\xFF\xFF\xFF\xFF", 10) == 0);
+    free(text);
+    cli_format_done(&f);
 }
 
 /* Bytes of a record are printed as they are, zeros included. */
