@@ -55,7 +55,7 @@ static const struct cli_option create_options[] = {
 
 static const struct cli_option trim_options[] = {
     {.letter = 'o', .name = "offset", .kind = CLI_TEXT, .value = "WHERE", .help = "what stays begins here: end, N, -N (the last N), @TIME"},
-    {.letter = 'p', .name = "partition", .kind = CLI_NUMBER, .value = "N", .help = "only this partition (default: all)", .min = 0, .max = INT32_MAX},
+    {.letter = 'p', .name = "partition", .kind = CLI_TEXT, .value = "N,...", .help = "only these partitions: 0,2,4-7 (default: all)"},
     {0},
 };
 
@@ -89,9 +89,10 @@ static const struct cli_option produce_options[] = {
 
 static const struct cli_option consume_options[] = {
     {.letter = 'o', .name = "offset", .kind = CLI_TEXT, .value = "WHERE", .help = "start (default), end, N, -N (the last N), @TIME"},
-    {.letter = 'p', .name = "partition", .kind = CLI_NUMBER, .value = "N", .help = "only this partition (default: all)", .min = 0, .max = INT32_MAX},
+    {.letter = 'p', .name = "partition", .kind = CLI_TEXT, .value = "N,...", .help = "only these partitions: 0,2,4-7 (default: all)"},
     {.letter = 'n', .name = "count", .kind = CLI_NUMBER, .value = "N", .help = "end after so many records", .min = 1, .max = INT64_MAX},
-    {.letter = 'e', .name = "exit", .help = "end at the end of the partitions, instead of waiting for more"},
+    {.letter = 'e', .name = "exit", .help = "end at the end that the partitions have now"},
+    {.name = "until", .kind = CLI_TEXT, .value = "WHERE", .help = "end before this: end, N, -N, @TIME (default: wait for more)"},
     {.letter = 'f', .name = "format", .kind = CLI_TEXT, .value = "FORMAT", .help = "how a record is printed (default '%v\\n')"},
     {.letter = 'Z', .name = "null", .kind = CLI_TEXT, .value = "TEXT", .help = "what is printed for null (default: nothing)"},
     {0},
@@ -166,6 +167,9 @@ static const char consume_details[] =
     "since\n"
     "1970, @2026-11-29, @2026-11-29T19:00:00Z, @2026-11-29T19:00:00+01:00, or @-90m (ago; s, m, h, "
     "d).\n"
+    "A time is the first record that is as young; with --until, what is printed is older than it. "
+    "-e is\n"
+    "--until end. Where -o and --until are numbers they count in each partition.\n"
     "\n"
     "FORMAT: %v value, %k key, %t topic, %p partition, %o offset, %T timestamp in milliseconds,\n"
     "%d timestamp as a date, %h headers (NAME=VALUE,...), %S size of the value, %K size of the "

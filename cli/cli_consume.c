@@ -9,9 +9,11 @@
 #include "cli/cli_places.h"
 #include "cli/cli_record_json.h"
 #include "client/client.h"
+#include "core/clock.h"
 
 enum {
     WAIT_MS = 1000,
+    WAIT_MS_ENDING = 100, /* Markers behind the last record are seen only by asking once more. */
 };
 
 struct consume {
@@ -21,44 +23,102 @@ struct consume {
     const char *topic;
     bool is_json;
     struct cli_format format; /* Unless is_json. */
+    struct cli_places places; /* Where each partition begins. */
+    int64_t *limits;          /* By partition: where it ends. INT64_MAX: nowhere; 0: it ended. */
+    size_t open_count;        /* Partitions that did not end. */
 };
 
-/* ---- where to start ---- */
+/* ---- where to start, and where to end ---- */
 
-static int assign(struct consume *x, const struct cli_places *p)
+static int say_out_of_log(const struct consume *x, const struct cli_place *place)
 {
-    for (size_t i = 0; i < p->count; i++) {
-        const struct cli_place *place = &p->places[i];
+    return cli_fail(x->cli,
+                    CLI_FAILED,
+                    "offset %" PRId64 " is not in %s[%" PRId32 "], which holds %" PRId64
+                    " to %" PRId64 ": use -o start, -o end, or one of these",
+                    place->offset,
+                    x->topic,
+                    place->partition,
+                    place->start,
+                    place->end);
+}
+
+static int assign(struct consume *x)
+{
+    for (size_t i = 0; i < x->places.count; i++) {
+        const struct cli_place *place = &x->places.places[i];
         if (place->offset < place->start || place->offset > place->end) {
-            return cli_fail(x->cli,
-                            CLI_FAILED,
-                            "offset %" PRId64 " is not in %s[%" PRId32 "], which holds %" PRId64
-                            " to %" PRId64 ": use -o start, -o end, or one of these",
-                            place->offset,
-                            x->topic,
-                            place->partition,
-                            place->start,
-                            place->end);
+            return say_out_of_log(x, place);
+        }
+        if (place->offset >= x->limits[place->partition]) {
+            continue;
         }
         enum err e = client_consumer_assign(x->consumer, place->partition, place->offset);
         if (e != ERR_OK) {
             return cli_client_fail(x->cli, x->client, e, x->topic);
         }
+        x->open_count++;
     }
     return CLI_OK;
 }
 
-static int assign_places(struct consume *x, const struct cli_where *where)
+/* -e: the end that there is now; else a topic that is written to might have none. */
+static int find_limits(struct consume *x, const struct cli_where *until)
 {
-    struct cli_places places = {
-        .count = (size_t)client_consumer_partitions_count(x->consumer),
-    };
-    int code = cli_places_find(x->cli, x->client, x->topic, where, &places);
-    if (code == CLI_OK) {
-        code = assign(x, &places);
-        cli_places_done(&places);
+    struct cli_places ends = {0};
+    const bool has_until = cli_has(x->cli, "until");
+    int code = CLI_OK;
+    if (has_until) {
+        const int32_t count = client_consumer_partitions_count(x->consumer);
+        code = cli_places_init(&ends, x->cli, x->topic, count);
     }
+    if (has_until && code == CLI_OK) {
+        code = cli_places_find(&ends, x->cli, x->client, x->topic, until);
+    }
+    for (size_t i = 0; code == CLI_OK && i < x->places.count; i++) {
+        const struct cli_place *place = &x->places.places[i];
+        const int64_t limit = has_until ? ends.places[i].offset : INT64_MAX;
+        const bool is_sooner = cli_has(x->cli, "exit") && place->end < limit;
+        x->limits[place->partition] = is_sooner ? place->end : limit;
+    }
+    cli_places_done(&ends);
     return code;
+}
+
+static int
+find_places(struct consume *x, const struct cli_where *where, const struct cli_where *until)
+{
+    const int32_t count = client_consumer_partitions_count(x->consumer);
+    x->limits = calloc((size_t)count + 1, sizeof(*x->limits));
+    if (x->limits == NULL) {
+        return cli_fail(x->cli, CLI_FAILED, "no memory");
+    }
+    int code = cli_places_init(&x->places, x->cli, x->topic, count);
+    if (code == CLI_OK) {
+        code = cli_places_find(&x->places, x->cli, x->client, x->topic, where);
+    }
+    if (code == CLI_OK) {
+        code = find_limits(x, until);
+    }
+    return code == CLI_OK ? assign(x) : code;
+}
+
+static void end_partition(struct consume *x, int32_t partition)
+{
+    x->limits[partition] = 0;
+    x->open_count--;
+}
+
+/* Behind a partition's last record there may be offsets without any, up to its limit. */
+static void look_for_ends(struct consume *x)
+{
+    for (size_t i = 0; i < x->places.count; i++) {
+        const int32_t partition = x->places.places[i].partition;
+        if (x->limits[partition] > 0 &&
+            client_consumer_position(x->consumer, partition) >= x->limits[partition]) {
+            end_partition(x, partition);
+        }
+    }
 }
 
 /* ---- printing ---- */
@@ -74,35 +134,63 @@ static int print_record(struct consume *x, const struct client_record *r)
 
 /* ---- the loop ---- */
 
+/* The record is printed unless its partition ended before it. */
+static int take(struct consume *x, const struct client_record *r, int64_t *left)
+{
+    const int64_t limit = x->limits[r->partition];
+    if (r->offset >= limit) {
+        if (limit > 0) {
+            end_partition(x, r->partition);
+        }
+        return CLI_OK;
+    }
+    (*left)--;
+    return print_record(x, r);
+}
+
 static int run(struct consume *x)
 {
     struct cli *cli = x->cli;
-    const bool is_ending = cli_has(cli, "exit");
+    const bool is_ending = cli_has(cli, "exit") || cli_has(cli, "until");
     int64_t left = cli_number(cli, "count", INT64_MAX);
-    while (left > 0) {
+    while (left > 0 && x->open_count > 0) {
         struct client_record record;
-        enum err e = client_consumer_next(x->consumer, is_ending ? 0 : WAIT_MS, &record);
-        if (e == ERR_TIMED_OUT) {
-            if (is_ending && client_consumer_is_at_end(x->consumer)) {
-                return CLI_OK;
-            }
-            continue;
-        }
-        if (e != ERR_OK) {
+        enum err e =
+            client_consumer_next(x->consumer, is_ending ? WAIT_MS_ENDING : WAIT_MS, &record);
+        if (e != ERR_OK && e != ERR_TIMED_OUT) {
             return cli_client_fail(cli, x->client, e, x->topic);
         }
-        const int code = print_record(x, &record);
+        const int code = e == ERR_OK ? take(x, &record, &left) : CLI_OK;
         if (code != CLI_OK) {
             return code;
         }
-        left--;
         /* Before a wait everything is out; while there is more, output is collected. */
-        const bool is_shown = client_consumer_has_buffered(x->consumer) || fflush(cli->out) == 0;
-        if (!is_shown || ferror(cli->out)) {
+        const bool has_more = client_consumer_has_buffered(x->consumer);
+        if (ferror(cli->out) || (!has_more && fflush(cli->out) != 0)) {
             return CLI_FAILED; /* cli_main says why. */
+        }
+        if (is_ending && !has_more) {
+            look_for_ends(x);
         }
     }
     return CLI_OK;
+}
+
+/* WHERE of --until. A time to come would be the end that there is now, which nobody means. */
+static int read_until(struct cli *cli, struct cli_where *ret_until)
+{
+    struct clock clock;
+    clock_init_real(&clock);
+    int code = cli_places_option(cli, "until", "end", ret_until);
+    if (code == CLI_OK && ret_until->kind == CLI_WHERE_TIME &&
+        ret_until->number > clock_wall_ms(&clock)) {
+        code = cli_fail(cli,
+                        CLI_USAGE,
+                        "option '--until': '%s' is still to come; 'timeout 60 coreflume consume "
+                        "...' ends by the clock",
+                        cli_text(cli, "until", ""));
+    }
+    return code;
 }
 
 static int prepare_output(struct consume *x)
@@ -131,7 +219,11 @@ int cli_consume(struct cli *cli)
 {
     struct consume x = {.cli = cli, .topic = cli->operands[0]};
     struct cli_where where;
-    int code = cli_places_option(cli, "start", &where);
+    struct cli_where until;
+    int code = cli_places_option(cli, "offset", "start", &where);
+    if (code == CLI_OK) {
+        code = read_until(cli, &until);
+    }
     if (code == CLI_OK) {
         code = prepare_output(&x);
     }
@@ -140,7 +232,8 @@ int cli_consume(struct cli *cli)
     }
     if (code == CLI_OK) {
         enum err e = client_consumer_new(x.client, x.topic, NULL, &x.consumer);
-        code = e == ERR_OK ? assign_places(&x, &where) : cli_client_fail(cli, x.client, e, x.topic);
+        code = e == ERR_OK ? find_places(&x, &where, &until)
+                           : cli_client_fail(cli, x.client, e, x.topic);
     }
     if (code == CLI_OK) {
         code = run(&x);
@@ -148,5 +241,7 @@ int cli_consume(struct cli *cli)
     client_consumer_free(x.consumer);
     client_free(x.client);
     cli_format_done(&x.format);
+    cli_places_done(&x.places);
+    free(x.limits);
     return code;
 }

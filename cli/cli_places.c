@@ -1,23 +1,134 @@
 #include "cli/cli_places.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "cli/cli_client.h"
 #include "cli/cli_parse.h"
+#include "core/assert.h"
 #include "core/clock.h"
 
-int cli_places_option(struct cli *cli, const char *fallback, struct cli_where *ret_where)
+/* ---- which partitions ---- */
+
+struct range {
+    int32_t first;
+    int32_t last;
+};
+
+/* Digits at the front of text. Returns behind them; NULL if there are none, or too many. */
+static const char *read_number(const char *text, int32_t *ret_number)
+{
+    int64_t number = 0;
+    const char *p = text;
+    for (; *p >= '0' && *p <= '9' && number <= INT32_MAX; p++) {
+        number = number * 10 + (*p - '0');
+    }
+    *ret_number = (int32_t)number;
+    return p == text || number > INT32_MAX ? NULL : p;
+}
+
+/* The first of "0,2,4-7". Returns behind it and its comma; NULL if it is none. */
+static const char *read_range(const char *text, struct range *ret_range)
+{
+    const char *p = read_number(text, &ret_range->first);
+    ret_range->last = ret_range->first;
+    if (p != NULL && *p == '-') {
+        p = read_number(p + 1, &ret_range->last);
+    }
+    if (p == NULL || ret_range->last < ret_range->first || (*p != '\0' && *p != ',')) {
+        return NULL;
+    }
+    return *p == ',' && p[1] != '\0' ? p + 1 : *p == ',' ? NULL : p;
+}
+
+static int check_partitions(struct cli *cli)
+{
+    const char *list = cli_text(cli, "partition", NULL);
+    const char *p = list;
+    struct range r;
+    do {
+        p = p == NULL ? NULL : read_range(p, &r);
+    } while (p != NULL && *p != '\0');
+    if (list == NULL || p != NULL) {
+        return CLI_OK;
+    }
+    return cli_fail(
+        cli, CLI_USAGE, "option '--partition': '%s' is no list of partitions: 0,2,4-7", list);
+}
+
+/* list: checked; NULL: all. */
+static bool is_listed(const char *list, int32_t partition)
+{
+    struct range r;
+    for (const char *p = list; p != NULL && *p != '\0';) {
+        p = read_range(p, &r);
+        if (partition >= r.first && partition <= r.last) {
+            return true;
+        }
+    }
+    return list == NULL;
+}
+
+static int check_highest(struct cli *cli, const char *topic, int32_t partitions_count)
+{
+    struct range r;
+    for (const char *p = cli_text(cli, "partition", ""); *p != '\0';) {
+        p = read_range(p, &r);
+        assert(p != NULL); /* It was checked. */
+        if (r.last >= partitions_count) {
+            return cli_fail(cli,
+                            CLI_FAILED,
+                            "topic '%s' has no partition %" PRId32 ", only 0 to %" PRId32,
+                            topic,
+                            r.last,
+                            partitions_count - 1);
+        }
+    }
+    return CLI_OK;
+}
+
+int cli_places_init(struct cli_places *p,
+                    struct cli *cli,
+                    const char *topic,
+                    int32_t partitions_count)
+{
+    *p = (struct cli_places){.places = calloc((size_t)partitions_count + 1, sizeof(*p->places))};
+    if (p->places == NULL) {
+        return cli_fail(cli, CLI_FAILED, "no memory");
+    }
+    const char *list = cli_text(cli, "partition", NULL);
+    for (int32_t i = 0; i < partitions_count; i++) {
+        if (is_listed(list, i)) {
+            p->places[p->count++].partition = i;
+        }
+    }
+    return check_highest(cli, topic, partitions_count);
+}
+
+void cli_places_done(struct cli_places *p)
+{
+    free(p->places);
+    p->places = NULL;
+}
+
+/* ---- where in them ---- */
+
+int cli_places_option(struct cli *cli,
+                      const char *option,
+                      const char *fallback,
+                      struct cli_where *ret_where)
 {
     struct clock clock;
     clock_init_real(&clock);
-    const char *text = cli_text(cli, "offset", fallback);
+    const char *text = cli_text(cli, option, fallback);
     if (cli_where_parse(text, clock_wall_ms(&clock), ret_where)) {
-        return CLI_OK;
+        return check_partitions(cli);
     }
     return cli_fail(cli,
                     CLI_USAGE,
-                    "option '--offset': '%s' is none of start, end, N, -N, @TIME (see "
-                    "'coreflume help %s')",
+                    "option '--%s': '%s' is none of start, end, N, -N, @TIME (see 'coreflume help "
+                    "%s')",
+                    option,
                     text,
                     cli->command->name);
 }
@@ -78,36 +189,20 @@ static enum err fill(struct client *c,
     return e;
 }
 
-int cli_places_find(struct cli *cli,
+int cli_places_find(struct cli_places *p,
+                    struct cli *cli,
                     struct client *c,
                     const char *topic,
-                    const struct cli_where *where,
-                    struct cli_places *p)
+                    const struct cli_where *where)
 {
-    const int32_t only = (int32_t)cli_number(cli, "partition", -1);
-    p->count = only >= 0 ? 1 : p->count;
-    p->places = calloc(p->count + 1, sizeof(*p->places));
     struct client_offset *offsets = calloc(p->count + 1, sizeof(*offsets));
-    int code = CLI_OK;
-    if (p->places == NULL || offsets == NULL) {
-        code = cli_fail(cli, CLI_FAILED, "no memory");
-    } else {
-        for (size_t i = 0; i < p->count; i++) {
-            p->places[i].partition = only >= 0 ? only : (int32_t)i;
-            offsets[i].partition = p->places[i].partition;
-        }
-        enum err e = fill(c, topic, where, offsets, p);
-        code = e == ERR_OK ? CLI_OK : cli_client_fail(cli, c, e, topic);
+    if (offsets == NULL) {
+        return cli_fail(cli, CLI_FAILED, "no memory");
     }
+    for (size_t i = 0; i < p->count; i++) {
+        offsets[i].partition = p->places[i].partition;
+    }
+    enum err e = fill(c, topic, where, offsets, p);
     free(offsets);
-    if (code != CLI_OK) {
-        cli_places_done(p);
-    }
-    return code;
-}
-
-void cli_places_done(struct cli_places *p)
-{
-    free(p->places);
-    p->places = NULL;
+    return e == ERR_OK ? CLI_OK : cli_client_fail(cli, c, e, topic);
 }

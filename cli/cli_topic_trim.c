@@ -17,12 +17,12 @@ struct trim {
     struct client_deletion *deletions; /* One for each place. */
 };
 
-static enum err count_partitions(struct trim *x)
+static enum err count_partitions(struct trim *x, int32_t *ret_count)
 {
     struct client_cluster *cluster = NULL;
     enum err e = client_describe(x->client, &x->topic, 1, &cluster);
     if (e == ERR_OK && cluster->topics_count == 1) {
-        x->places.count = cluster->topics[0].partitions_count;
+        *ret_count = (int32_t)cluster->topics[0].partitions_count;
         e = client_topic_why(x->client, &cluster->topics[0]);
     }
     client_cluster_free(cluster);
@@ -132,16 +132,20 @@ int cli_topic_trim(struct cli *cli)
                         "-N to keep the last N, @TIME)");
     }
     struct cli_where where;
-    int code = cli_places_option(cli, "", &where);
+    int code = cli_places_option(cli, "offset", "", &where);
     if (code == CLI_OK) {
         code = cli_client_new(cli, &x.client);
     }
     if (code != CLI_OK) {
         return code;
     }
-    enum err e = count_partitions(&x);
-    code = e == ERR_OK ? cli_places_find(cli, x.client, x.topic, &where, &x.places)
+    int32_t count = 0;
+    enum err e = count_partitions(&x, &count);
+    code = e == ERR_OK ? cli_places_init(&x.places, cli, x.topic, count)
                        : cli_client_fail(cli, x.client, e, x.topic);
+    if (code == CLI_OK) {
+        code = cli_places_find(&x.places, cli, x.client, x.topic, &where);
+    }
     if (code == CLI_OK) {
         x.deletions = calloc(x.places.count + 1, sizeof(*x.deletions));
         code = x.deletions != NULL ? trim(&x) : cli_fail(cli, CLI_FAILED, "no memory");

@@ -146,6 +146,76 @@ def test_lines_nulls_times_and_files():
         equal(cli(node, "consume", "t", "-o", -1, "-e", "-f", "%k=%v\\n").lines(), ["fixed=x"], "-k with -f")
 
 
+# ---- from where to where ----
+
+def test_consume_ends():
+    with Node(fresh_dir("cli_until") / "data") as node:
+        cli(node, "topic", "create", "t", "-p", 3, *KEPT).ok()
+        for partition, count in ((0, 4), (1, 2)):
+            cli(node, "produce", "t", "-p", partition, "--json", text_in="".join(
+                json.dumps({"value": f"{partition}/{i}", "timestamp": 1000 * (i + 1)}) + "\n" for i in range(count))).ok()
+
+        def got(*options):
+            return sorted(cli(node, "consume", "t", *options).lines())
+        every = ["0/0", "0/1", "0/2", "0/3", "1/0", "1/1"]
+        equal(got("-e"), every, "-e")
+        equal(got("--until", "end"), every, "--until end")
+        equal(got("--until", "start"), [], "--until start")
+        equal(got("--until", "1", "-p", "0,1"), ["0/0", "1/0"], "before an offset")
+        equal(got("--until", "3", "-e"), ["0/0", "0/1", "0/2", "1/0", "1/1"], "an offset, or the end if it comes first")
+        equal(got("--until", "-1"), ["0/0", "0/1", "0/2", "1/0"], "all but the last")
+        equal(got("--until", "@2000"), ["0/0", "1/0"], "before a time")
+        equal(got("-o", "@2000", "--until", "@4000"), ["0/1", "0/2", "1/1"], "from a time to another")
+        equal(got("--until", "@5000"), every, "a time behind all of them")
+        equal(got("-o", "2", "--until", "2", "-p", "0-1"), [], "nothing between")
+        equal(got("-o", "-1", "-e"), ["0/3", "1/1"], "the last of each")
+        equal(got("-p", "1-2", "-e"), ["1/0", "1/1"], "-p, a range")
+        equal(got("-p", "0,2,0", "-e"), every[:4], "-p, a list")
+        equal(got("-p", "2", "-e"), [], "-p, an empty one")
+        equal(len(got("-e", "-n", "2")), 2, "-n with -e")
+        run("consume", "t", "--until", "@-0s", "-p", "2", brokers=node.kafka).ok()
+        run("consume", "t", "--until", "@9999999999999", brokers=node.kafka).fails(2, "is still to come")
+        run("consume", "t", "--until", "noon", brokers=node.kafka).fails(2, "option '--until': 'noon' is none of start, end")
+        for bad in ("", "x", "1,", ",1", "2-1", "1-", "-1", "1 2", "99999999999"):
+            run("consume", "t", f"-p{bad}" if bad else "--partition=", brokers=node.kafka).fails(
+                2, f"option '--partition': '{bad}' is no list of partitions: 0,2,4-7")
+        run("consume", "t", "-p", "0,2-3", brokers=node.kafka).fails(1, "topic 't' has no partition 3, only 0 to 2")
+        trimmed = cli(node, "topic", "trim", "t", "-p", "0,2", "-o", "1", "--json")
+        expect("is behind the end of t[2]" in trimmed.err, trimmed.err)
+        equal([(p["partition"], p["start"]) for p in
+               cli(node, "topic", "trim", "t", "-p", "0-1", "-o", "1", "--json").json()["partitions"]], [(0, 1), (1, 1)], "trim")
+
+
+def test_consume_until_an_offset_to_come():
+    with Node(fresh_dir("cli_until_later") / "data") as node:
+        cli(node, "topic", "create", "t").ok()
+        consumer = subprocess.Popen([binary(), "consume", "t", "-b", node.kafka, "--until", "3"], stdout=subprocess.PIPE, text=True)
+        try:
+            for word in ("a", "b", "c", "d"):
+                cli(node, "produce", "t", text_in=word + "\n").ok()
+            equal(consumer.communicate(timeout=20)[0].split(), ["a", "b", "c"], "until offset 3")
+            equal(consumer.returncode, 0, "exit code")
+        finally:
+            consumer.kill()
+            consumer.wait()
+
+
+def test_the_end_is_the_one_at_the_start():
+    """-e ends although the topic never stops growing."""
+    with Node(fresh_dir("cli_growing") / "data") as node:
+        cli(node, "topic", "create", "t").ok()
+        producer = subprocess.Popen(f"yes line | {binary()} produce t -b {node.kafka}", shell=True, stdout=subprocess.DEVNULL,
+                                    start_new_session=True)
+        try:
+            for _ in range(3):
+                lines = cli(node, "consume", "t", "-e", "-o", "-100").lines()
+                expect(len(lines) <= 100 and set(lines) <= {"line"}, len(lines))
+            expect(producer.poll() is None, "it still writes")
+        finally:
+            os.killpg(producer.pid, signal.SIGKILL)
+            producer.wait()
+
+
 # ---- what is wrong ----
 
 def test_bad_input_is_named_and_what_came_before_is_sent():
