@@ -17,6 +17,7 @@
 #include "cluster/config_change.h"
 #include "cluster/metadata.h"
 #include "cluster/topic_configs.h"
+#include "cluster/topic_name.h"
 #include "core/err.h"
 #include "core/ids.h"
 #include "core/list.h"
@@ -24,6 +25,7 @@
 #include "core/xmsg.h"
 #include "storage/batch.h"
 #include "storage/log.h"
+#include "storage/producer_state.h"
 
 struct cluster;
 struct cluster_set; /* The clusters of all shards of one broker. */
@@ -45,6 +47,7 @@ enum partition_op_kind {
     PARTITION_FIND_TIME,      /* timestamp -> offset, timestamp, epoch */
     PARTITION_TERM_END,       /* leader epoch -> its end offset (KIP-320) */
     PARTITION_SIZE,           /* -> bytes on disk */
+    PARTITION_PRODUCERS,      /* -> who produced idempotently */
     PARTITION_DELETE_RECORDS, /* offset -> the log starts there, committed; offsets say where */
 };
 
@@ -104,6 +107,10 @@ struct partition_op {
         struct {
             int64_t offset; /* The first that stays. */
         } delete_records;
+        struct {
+            struct producer_view *views; /* The owner fills them in. */
+            uint32_t views_max;
+        } producers;
     } in;
 
     /* Results, valid in on_done. */
@@ -137,6 +144,9 @@ struct partition_op {
         struct {
             uint64_t log_size;
         } size;
+        struct {
+            uint32_t count; /* May be more than there was room for. */
+        } producers;
     } out;
 
     /* Private to cluster/ while in flight. */
@@ -182,6 +192,7 @@ enum controller_request_kind {
     CONTROLLER_ALLOCATE_PRODUCER_ID,
     CONTROLLER_CREATE_PARTITIONS,
     CONTROLLER_ALTER_CONFIGS, /* Of a topic. */
+    CONTROLLER_DESCRIBE,      /* Where group 0's log stands. */
 };
 
 struct controller_request {
@@ -215,7 +226,8 @@ struct controller_request {
     } in;
 
     enum err result;
-    char message[256]; /* For error_message; says what to do. Empty if there is none. */
+    /* For error_message; says what to do. Empty if there is none. */
+    char message[TOPIC_NAME_WHY_SIZE];
     union {
         struct {
             struct uuid id;
@@ -225,6 +237,12 @@ struct controller_request {
         struct {
             int64_t producer_id;
         } allocate_producer_id;
+        struct {
+            uint64_t term;
+            uint64_t last_index;
+            uint64_t commit_index;
+            struct uuid directory; /* That the log is in. */
+        } describe;
     } out;
 
     struct xmsg msg; /* Private, as what follows. */

@@ -25,13 +25,14 @@
 #include "cluster/metadata.h"
 #include "cluster/placement.h"
 #include "cluster/settings.h"
+#include "cluster/topic_name.h"
 #include "core/err.h"
 #include "core/ids.h"
 #include "core/slice.h"
 #include "core/wbuf.h"
 
 enum {
-    CONTROLLER_WHY_SIZE = 256,
+    CONTROLLER_WHY_SIZE = TOPIC_NAME_WHY_SIZE,
     PRODUCER_IDS_PER_BLOCK = 1000,
     CONTROLLER_NODES_MAX = 1024,
 };

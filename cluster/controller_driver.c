@@ -877,8 +877,19 @@ static enum change_kind kind_of(enum controller_request_kind kind)
         return CHANGE_PARTITIONS;
     case CONTROLLER_ALTER_CONFIGS:
         return CHANGE_CONFIGS;
+    case CONTROLLER_DESCRIBE:
+        break;
     }
-    panic("no such request of the controller");
+    panic("not a request for a change");
+}
+
+static void describe(struct controller_driver *d, struct controller_request *r)
+{
+    r->out.describe.term = d->term;
+    r->out.describe.last_index = log_last_index(d->log);
+    r->out.describe.commit_index = commit_rule_index(&commit_rule, log_flushed_index(d->log));
+    r->out.describe.directory = group_dir(d)->settings->id;
+    answer(d, r, ERR_OK);
 }
 
 void controller_driver_serve(struct controller_driver *d, struct controller_request *r)
@@ -894,6 +905,10 @@ void controller_driver_serve(struct controller_driver *d, struct controller_requ
     if (r->kind == CONTROLLER_ALLOCATE_PRODUCER_ID) {
         list_push_back(&d->id_waiters, &r->link);
         hand_out_ids(d);
+        return;
+    }
+    if (r->kind == CONTROLLER_DESCRIBE) {
+        describe(d, r);
         return;
     }
     struct change *change = change_new(d, kind_of(r->kind));

@@ -120,6 +120,7 @@ enum err controller_judge(struct cluster *c,
                                           bytes,
                                           r->message);
     case CONTROLLER_ALLOCATE_PRODUCER_ID:
+    case CONTROLLER_DESCRIBE:
         break;
     }
     panic("not a request that is judged");
@@ -136,6 +137,7 @@ bool controller_judge_is_question(const struct controller_request *r)
         return r->in.alter_configs.is_validate_only;
     case CONTROLLER_DELETE_TOPIC:
     case CONTROLLER_ALLOCATE_PRODUCER_ID:
+    case CONTROLLER_DESCRIBE:
         return false;
     }
     panic("no such request of the controller");

@@ -669,6 +669,9 @@ void partition_serve(struct partition *p, struct partition_op *op)
         op->out.size.log_size = partition_log_size(p);
         partition_finish(p, op, ERR_OK);
         return;
+    case PARTITION_PRODUCERS:
+        partition_producers(p, op);
+        return;
     case PARTITION_DELETE_RECORDS:
         partition_append(p, op);
         return;

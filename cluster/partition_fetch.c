@@ -148,3 +148,12 @@ void partition_term_end(struct partition *p, struct partition_op *op)
     }
     partition_finish(p, op, ERR_OK);
 }
+
+void partition_producers(struct partition *p, struct partition_op *op)
+{
+    op->out.producers.count =
+        p->producers == NULL
+            ? 0
+            : producer_state_view(p->producers, op->in.producers.views, op->in.producers.views_max);
+    partition_finish(p, op, ERR_OK);
+}

@@ -125,3 +125,4 @@ void partition_read(struct partition *p, struct partition_op *op);
 void partition_wait(struct partition *p, struct partition_op *op);
 void partition_find_time(struct partition *p, struct partition_op *op);
 void partition_term_end(struct partition *p, struct partition_op *op);
+void partition_producers(struct partition *p, struct partition_op *op);

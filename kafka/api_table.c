@@ -18,6 +18,8 @@
 #include "kafka/proto/describe_cluster.h"
 #include "kafka/proto/describe_configs.h"
 #include "kafka/proto/describe_log_dirs.h"
+#include "kafka/proto/describe_producers.h"
+#include "kafka/proto/describe_quorum.h"
 #include "kafka/proto/describe_topic_partitions.h"
 #include "kafka/proto/describe_transactions.h"
 #include "kafka/proto/describe_user_scram_credentials.h"
@@ -62,8 +64,10 @@ const struct api API_TABLE[API_COUNT] = {
     {API_LIST_PARTITION_REASSIGNMENTS,    0,     0,     0,  CONN_BARRIER, API_QUOTA_REQUEST,    &LIST_PARTITION_REASSIGNMENTS_API,    handle_list_partition_reassignments},
     {API_DESCRIBE_CLIENT_QUOTAS,          0,     0,     1,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_CLIENT_QUOTAS_API,          handle_describe_client_quotas},
     {API_DESCRIBE_USER_SCRAM_CREDENTIALS, 0,     0,     0,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_USER_SCRAM_CREDENTIALS_API, handle_describe_user_scram_credentials},
+    {API_DESCRIBE_QUORUM,                 0,     0,     2,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_QUORUM_API,                 handle_describe_quorum},
     {API_UPDATE_FEATURES,                 0,     0,     2,  CONN_BARRIER, API_QUOTA_CONTROLLER, &UPDATE_FEATURES_API,                 handle_update_features},
     {API_DESCRIBE_CLUSTER,                0,     0,     2,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_CLUSTER_API,                handle_describe_cluster},
+    {API_DESCRIBE_PRODUCERS,              0,     0,     0,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_PRODUCERS_API,              handle_describe_producers},
     {API_DESCRIBE_TRANSACTIONS,           0,     0,     0,  CONN_BARRIER, API_QUOTA_REQUEST,    &DESCRIBE_TRANSACTIONS_API,           handle_describe_transactions},
     {API_LIST_TRANSACTIONS,               0,     0,     2,  CONN_BARRIER, API_QUOTA_REQUEST,    &LIST_TRANSACTIONS_API,               handle_list_transactions},
     {API_LIST_CONFIG_RESOURCES,           0,     0,     1,  CONN_BARRIER, API_QUOTA_REQUEST,    &LIST_CONFIG_RESOURCES_API,           handle_list_config_resources},

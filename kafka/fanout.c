@@ -37,7 +37,9 @@ static void on_done(struct partition_op *op)
         part->is_done = true;
         list_remove(&part->link);
         f->kind->on_part(f, part, op->result);
-        list_push_back(&f->idle, &part->link);
+        if (part->is_done) { /* It was not asked again. */
+            list_push_back(&f->idle, &part->link);
+        }
         if (!is_at_end(f)) {
             post_walk(f);
         }
@@ -54,6 +56,7 @@ void fanout_ask(struct fanout *f, struct fanout_part *part)
     }
     part->op.on_done = on_done;
     part->op.context = f;
+    part->is_done = false;
     list_remove(&part->link);
     list_push_back(&f->busy, &part->link);
     request_hold(f->request);

@@ -86,7 +86,7 @@ struct fanout_kind {
                        size_t number,
                        struct fanout_part *part);
     /* Once for each part asked. e is its op's result, or ERR_TIMED_OUT: then op may be under way,
-     * and nothing of it may be looked at. */
+     * and nothing of it may be looked at. Else it may be asked something again. */
     void (*on_part)(struct fanout *f, struct fanout_part *part, enum err e);
     /* Then once: answers the request. */
     void (*on_all)(struct fanout *f);
@@ -119,4 +119,5 @@ void fanout_handle(struct request *r, const struct fanout_kind *kind, int32_t ti
 /* In begin_part: the partition of that number in the topic. */
 enum kafka_error
 fanout_find(const struct fanout_topic *t, int32_t partition, struct fanout_part *part);
+/* In begin_part or on_part, as their last act. */
 void fanout_ask(struct fanout *f, struct fanout_part *part);

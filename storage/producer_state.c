@@ -274,6 +274,27 @@ void producer_state_apply(struct producer_state *ps,
     assert_slow((producer_state_assert_valid(ps), true));
 }
 
+uint32_t producer_state_view(const struct producer_state *ps,
+                             struct producer_view *ret_views,
+                             uint32_t views_max)
+{
+    uint32_t count = 0;
+    list_for_each (node, &ps->by_use) {
+        if (count == views_max) {
+            break;
+        }
+        const struct producer *p = container_of(node, struct producer, link);
+        const struct producer_batch *last = &p->batches[p->batches_count - 1];
+        ret_views[count++] = (struct producer_view){
+            .id = p->id,
+            .last_timestamp = last->timestamp,
+            .last_sequence = last->last_sequence,
+            .epoch = p->epoch,
+        };
+    }
+    return ps->count;
+}
+
 /* ---- as bytes ---- */
 
 void producer_state_encode(const struct producer_state *ps, struct wbuf *out)

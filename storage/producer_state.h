@@ -65,6 +65,18 @@ void producer_state_apply(struct producer_state *ps,
 void producer_state_encode(const struct producer_state *ps, struct wbuf *out);
 enum err producer_state_restore(struct producer_state *ps, struct slice bytes, uint64_t index);
 
+/* What is known of a producer. */
+struct producer_view {
+    int64_t id;
+    int64_t last_timestamp; /* Of its last batch: the largest. */
+    int32_t last_sequence;
+    int16_t epoch;
+};
+/* Those unused for longest first. Copies at most views_max; returns how many there are. */
+uint32_t producer_state_view(const struct producer_state *ps,
+                             struct producer_view *ret_views,
+                             uint32_t views_max);
+
 /* h, a batch of the log, is what the next sequence of its producer is known by, of what lies below
  * end_offset: compaction must leave it. Also true where that cannot be told any more. */
 bool producer_state_is_last(const struct producer_state *ps,

@@ -197,6 +197,7 @@ void fetch_submit(struct fetch *f, struct fetch_part *part, enum partition_op_ki
     case PARTITION_OFFSETS:
     case PARTITION_FIND_TIME:
     case PARTITION_SIZE:
+    case PARTITION_PRODUCERS:
     case PARTITION_DELETE_RECORDS:
         assert(false && "not part of a fetch");
     }

@@ -21,6 +21,8 @@ void handle_describe_client_quotas(struct request *r);
 void handle_describe_cluster(struct request *r);
 void handle_describe_configs(struct request *r);
 void handle_describe_log_dirs(struct request *r);
+void handle_describe_producers(struct request *r);
+void handle_describe_quorum(struct request *r);
 void handle_describe_topic_partitions(struct request *r);
 void handle_describe_transactions(struct request *r);
 void handle_describe_user_scram_credentials(struct request *r);

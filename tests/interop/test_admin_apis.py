@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What admin clients ask beside topics and records, by hand: the cluster, elections, reassignments, and what this
 version has none of: ACLs, quotas, users, transactions, features."""
+import time
 
 from support.check import equal, expect, run_all
 from support.definitions import ask
@@ -8,7 +9,7 @@ from support.node import Node, fresh_dir
 from support.shared import SharedNode
 from support.wire import Connection, batch
 
-NONE, UNKNOWN_TOPIC, UNSUPPORTED_VERSION, TOPIC_EXISTS, INVALID_PARTITIONS, INVALID_RF = 0, 3, 35, 36, 37, 38
+NONE, UNKNOWN_TOPIC, INVALID_TOPIC, UNSUPPORTED_VERSION, TOPIC_EXISTS, INVALID_PARTITIONS, INVALID_RF = 0, 3, 17, 35, 36, 37, 38
 INVALID_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST = 39, 40, 42
 SECURITY_DISABLED, ELECTION_NOT_NEEDED, NO_REASSIGNMENT, RESOURCE_NOT_FOUND, DUPLICATE = 54, 84, 85, 91, 92
 INVALID_UPDATE, TRANSACTIONAL_ID_NOT_FOUND, MISMATCHED_ENDPOINT, UNSUPPORTED_ENDPOINT = 95, 105, 114, 115
@@ -177,6 +178,76 @@ def test_describe_log_dirs():
                                                             {"topic": "absent", "partitions": [0]}]})
         equal([p["partition_index"] for r in answer["results"] for t in r["topics"] for p in t["partitions"]], [1],
               "only what was asked for and is there")
+
+
+# ---- producers, the controller ----
+
+def test_describe_producers():
+    """As Apache Kafka 4.3.1 answered the same requests, but for the order of producers, which has no meaning there."""
+    with connect() as c:
+        topic = new_topic(c, 3)
+        for producer, epoch, sequence in ((70000, 1, 0), (5, 0, 0), (70000, 1, 2), (5, 2, 0)):
+            records = batch([b"a", b"b"], producer, epoch, sequence, timestamps=[1700000000500, 1700000000000 + sequence])
+            equal(c.produce(topic, 1, records)[0], NONE, "produce")
+        equal(c.produce(topic, 2, batch([b"plain"]))[0], NONE, "produce without an id")
+        answer = ask(c, "describe_producers", 0, {"topics": [
+            {"name": topic, "partition_indexes": [1, 0, 2, 3, -1, 1]}, {"name": "absent", "partition_indexes": [0]},
+            {"name": "a b", "partition_indexes": [0]}, {"name": topic, "partition_indexes": []}]})
+        equal([t["name"] for t in answer["topics"]], [topic, "absent", "a b", topic], "topics")
+        equal([(p["partition_index"], p["error_code"], p["error_message"]) for p in answer["topics"][0]["partitions"]],
+              [(n, UNKNOWN_TOPIC if n in (3, -1) else NONE, None) for n in (1, 0, 2, 3, -1, 1)], "partitions")
+        here = [{"last_timestamp": 1700000000500, "coordinator_epoch": -1, "current_txn_start_offset": -1,
+                 "producer_id": producer, "producer_epoch": epoch, "last_sequence": last}
+                for producer, epoch, last in ((70000, 1, 3), (5, 2, 1))]
+        equal([p["active_producers"] for p in answer["topics"][0]["partitions"]], [here, [], [], [], [], here], "who")
+        equal([(p["error_code"], p["error_message"]) for t in answer["topics"][1:3] for p in t["partitions"]],
+              [(UNKNOWN_TOPIC, "This server does not host this topic-partition."),
+               (INVALID_TOPIC, "Topic name is invalid: 'a b' contains one or more characters other than ASCII "
+                               "alphanumerics, '.', '_' and '-'")], "no such topics")
+
+
+def quorum(c, version, *topics):
+    return ask(c, "describe_quorum", version, {"topics": [
+        {"topic_name": name, "partitions": [{"partition_index": p} for p in numbers]} for name, numbers in topics]})
+
+
+def test_describe_quorum():
+    with connect() as c:
+        ends = []
+        for version in (0, 1, 2):
+            new_topic(c)
+            before = int(1000 * time.time())
+            answer = quorum(c, version, ("__cluster_metadata", [0]))
+            equal((answer["error_code"], answer.get("error_message", "")), (NONE, ""), "error")
+            [(name, [p])] = [(t["topic_name"], t["partitions"]) for t in answer["topics"]]
+            equal((name, p["partition_index"], p["error_code"], p["leader_id"]), ("__cluster_metadata", 0, NONE, 1), "who")
+            expect(p["leader_epoch"] >= 1, f"the term: {p}")
+            [voter] = p["current_voters"]
+            equal((voter["replica_id"], p["observers"]), (1, []), "voters")
+            equal(voter["log_end_offset"], p["high_watermark"], "all of it is committed")
+            ends.append(p["high_watermark"])
+            if version >= 1:
+                for name in ("last_fetch_timestamp", "last_caught_up_timestamp"):
+                    expect(before - 1000 <= voter[name] <= before + 10000, f"{name}: {voter}")
+        expect(ends[0] < ends[1] < ends[2], f"every topic is a command: {ends}")
+        expect(voter["replica_directory_id"].int != 0, "the directory of group 0")
+        host, port = shared.node.kafka.rsplit(":", 1)
+        equal(answer["nodes"], [{"node_id": 1, "listeners": [{"name": "CONTROLLER", "host": host, "port": int(port)}]}],
+              "nodes")
+        for topics in ([("absent", [0])], [("__cluster_metadata", [0, 1])], [("__cluster_metadata", [])], [],
+                       [("__cluster_metadata", [0]), ("absent", [3])]):
+            answer = quorum(c, 2, *topics)
+            equal((answer["error_code"], answer["nodes"]), (NONE, []), "refused partition by partition")
+            equal([(t["topic_name"], [(p["partition_index"], p["error_code"], p["leader_id"]) for p in t["partitions"]])
+                   for t in answer["topics"]], [(n, [(p, UNKNOWN_TOPIC, 0) for p in ps]) for n, ps in topics], "each")
+
+
+def test_telemetry_is_not_listed():
+    """As a Kafka broker without a receiver of metrics: clients then send none."""
+    with connect() as c:
+        keys = {k["api_key"] for k in ask(c, "api_versions", 4, {"client_software_name": "t",
+                                                                 "client_software_version": "1"})["api_keys"]}
+        equal(keys & {71, 72}, set(), "GetTelemetrySubscriptions, PushTelemetry")
 
 
 # ---- elections and reassignments ----

@@ -21,7 +21,8 @@ NAMES = {0: "produce", 1: "fetch", 2: "list_offsets", 3: "metadata", 10: "find_c
          37: "create_partitions", 43: "elect_leaders", 44: "incremental_alter_configs",
          45: "alter_partition_reassignments",
          46: "list_partition_reassignments", 48: "describe_client_quotas", 50: "describe_user_scram_credentials",
-         57: "update_features", 60: "describe_cluster", 65: "describe_transactions", 66: "list_transactions", 74: "list_config_resources",
+         55: "describe_quorum", 57: "update_features", 60: "describe_cluster",
+         61: "describe_producers", 65: "describe_transactions", 66: "list_transactions", 74: "list_config_resources",
          75: "describe_topic_partitions"}
 NONE, OUT_OF_RANGE, CORRUPT, UNKNOWN_TOPIC, TOO_LARGE, INVALID_TOPIC = 0, 1, 2, 3, 10, 17
 INVALID_ACKS, INVALID_TIMESTAMP, UNSUPPORTED_VERSION, TOPIC_EXISTS, INVALID_PARTITIONS = 21, 32, 35, 36, 37

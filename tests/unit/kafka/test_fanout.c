@@ -6,6 +6,7 @@
 #include "cluster/metadata_edit.h"
 #include "kafka/fanout.h"
 #include "kafka/proto/delete_records.h"
+#include "kafka/proto/describe_producers.h"
 #include "kafka/proto/error_codes.h"
 #include "kafka/proto/list_offsets.h"
 
@@ -116,6 +117,51 @@ Test(fanout, looks_at_a_bounded_number_in_a_turn)
     for (int32_t i = 0; i < PARTITIONS; i++) {
         cr_assert(eq(i16, offset_of(out, i)->error_code, KAFKA_UNKNOWN_TOPIC_OR_PARTITION));
     }
+    kafka_rig_done(&g);
+}
+
+/* Producers are asked for by their number, which may change before the answer. */
+Test(fanout, a_part_may_be_asked_again)
+{
+    struct kafka_rig g;
+    kafka_rig_init(&g);
+    fake_cluster_add_topic(&g.cluster, "topic", 2);
+    int32_t numbers[] = {0, 1};
+    struct describe_producers_request_topic t = {
+        .name = slice_of_string("topic"),
+        .partition_indexes = numbers,
+        .partition_indexes_count = 2,
+    };
+    struct describe_producers_request in;
+    describe_producers_request_init(&in);
+    in.topics = &t;
+    in.topics_count = 1;
+    kafka_rig_send(&g, &DESCRIBE_PRODUCERS_API, 0, &in);
+
+    fake_cluster_end_op(&g.cluster, fake_cluster_op(&g.cluster, 0), ERR_OK, 9);
+    for (uint32_t count = 30; count <= 90; count += 30) {
+        struct partition_op *op = fake_cluster_op(&g.cluster, 1);
+        cr_assert(lt(u32, op->in.producers.views_max, count));
+        op->out.producers.count = count;
+        fake_cluster_end_op(&g.cluster, op, ERR_OK, 9);
+        cr_assert(eq(u32, g.cluster.ops_count, 1));
+    }
+    struct partition_op *op = fake_cluster_op(&g.cluster, 1);
+    op->in.producers.views[0] = (struct producer_view){7, 1700, 5, 3};
+    op->out.producers.count = 1;
+    fake_cluster_end_op(&g.cluster, op, ERR_OK, 9);
+    kafka_rig_run(&g);
+    const struct describe_producers_response *out =
+        kafka_rig_answer(&g, &DESCRIBE_PRODUCERS_API, 0);
+    cr_assert(eq(sz, out->topics[0].partitions[0].active_producers_count, 0));
+    cr_assert(eq(sz, out->topics[0].partitions[1].active_producers_count, 1));
+    const struct describe_producers_response_active_producer *p =
+        &out->topics[0].partitions[1].active_producers[0];
+    cr_assert(eq(i64, p->producer_id, 7));
+    cr_assert(eq(i64, p->last_timestamp, 1700));
+    cr_assert(eq(i32, p->last_sequence, 5));
+    cr_assert(eq(i32, p->producer_epoch, 3));
+    cr_assert(eq(i32, p->coordinator_epoch, -1));
     kafka_rig_done(&g);
 }
 

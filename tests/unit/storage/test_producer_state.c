@@ -202,6 +202,35 @@ Test(producer_state, at_the_limit_the_one_unused_for_longest_is_forgotten)
     producer_state_free(ps);
 }
 
+Test(producer_state, tells_of_as_many_as_there_is_room_for)
+{
+    struct producer_state *ps = state_new(100);
+    for (int64_t id = 0; id < 5; id++) {
+        struct batch_header h = batch(id, (int16_t)id, 0, 3);
+        h.max_timestamp = 1000 + id;
+        apply(ps, &h, 3 * id, id);
+    }
+    struct batch_header h = batch(0, 0, 3, 4);
+    h.max_timestamp = 7; /* The last one, though not the largest. */
+    apply(ps, &h, 100, 100);
+    struct producer_view views[6] = {{0}};
+    cr_assert(eq(u32, producer_state_view(ps, NULL, 0), 5));
+    cr_assert(eq(u32, producer_state_view(ps, views, 2), 5));
+    cr_assert(eq(i64, views[1].id, 2));
+    cr_assert(eq(i64, views[2].last_timestamp, 0), "no room");
+    cr_assert(eq(u32, producer_state_view(ps, views, 6), 5));
+    for (int64_t i = 0; i < 4; i++) {
+        cr_assert(eq(i64, views[i].id, i + 1));
+        cr_assert(eq(i16, views[i].epoch, (int16_t)(i + 1)));
+        cr_assert(eq(i32, views[i].last_sequence, 2));
+        cr_assert(eq(i64, views[i].last_timestamp, 1001 + i));
+    }
+    cr_assert(eq(i64, views[4].id, 0), "the one used last");
+    cr_assert(eq(i32, views[4].last_sequence, 6));
+    cr_assert(eq(i64, views[4].last_timestamp, 7));
+    producer_state_free(ps);
+}
+
 Test(producer_state, ids_expire_without_writes)
 {
     struct producer_state *ps = state_new(100);
