@@ -131,7 +131,7 @@ static int send_records(struct produce *x)
             x->taken_count++;
             has_unsent = true;
         } else if (got == ERR_TIMED_OUT) {
-            e = client_producer_flush(x->producer);
+            e = client_producer_flush(x->producer, UINT32_MAX);
             has_unsent = false;
         } else {
             input = got;
@@ -142,7 +142,7 @@ static int send_records(struct produce *x)
     }
     /* What was read before the trouble counts. */
     if (e == ERR_OK) {
-        e = client_producer_flush(x->producer);
+        e = client_producer_flush(x->producer, UINT32_MAX);
     }
     if (e != ERR_OK) {
         return cli_client_fail(x->cli, x->client, e, x->topic);

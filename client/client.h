@@ -7,17 +7,25 @@
  *     struct client_producer *p;
  *     if (client_producer_new(c, "orders", NULL, &p) != ERR_OK) { puts(client_why(c)); ... }
  *     e = client_producer_send(p, &(struct client_message){.partition = -1, .value = value});
- *     e = client_producer_flush(p);
+ *     e = client_producer_flush(p, 10000);
+ *
+ * Threads
+ * 1. A client has one thread of its own, which owns all connections. It lives from client_new to
+ *    client_free, and takes no signals.
+ * 2. Any thread may call any function of a client and of its producers at any time, but for the
+ *    _free functions: those are last. A consumer's functions are for one thread at a time.
+ * 3. Callbacks are called on the client's thread, one at a time. They may send (which then never
+ *    waits: a full buffer is ERR_BUSY), and must not call what waits: that is ERR_INVALID. While
+ * one runs nothing else of the client goes on.
  *
  * Rules of use
- * 1. A client, and the producers and consumers made from it, belong to one thread at a time.
- *    Producers and consumers are freed before their client.
- * 2. Calls block, but never for longer than the timeouts of client_options and of their own.
- * 3. A call that fails leaves one line for people in client_why: what happened, with whom, and what
+ * 4. Calls that wait do so never for longer than the timeouts of client_options and of their own.
+ * 5. A call that fails leaves one line for people in client_why: what happened, with whom, and what
  *    to do where that is known. Its ret_ parameters are untouched.
- * 4. Everything passed in is copied; everything handed out says how long it is valid.
- * 5. Units stand in the names: _ms, _us, _size (bytes), _count. Times of records are milliseconds
- *    since 1970.
+ * 6. Everything passed in is copied; everything handed out says how long it is valid.
+ * 7. Producers and consumers are freed before their client.
+ * 8. Units stand in the names: _ms, _us, _size (bytes), _count. Times of records are milliseconds
+ *    since 1970. In options 0 means the default.
  */
 #pragma once
 
@@ -41,22 +49,23 @@ struct client_options {
     const char *brokers;   /* HOST:PORT,...; any of the cluster's, the others are learnt. */
     const char *client_id; /* As brokers log it. NULL: "coreflume". */
     uint32_t timeout_ms;   /* For a connection, and for an answer. 0: 30000. */
+    size_t buffer_size;    /* Of records sent and not settled, of all producers. 0: 32 MiB. */
 };
 
-/* Connects to nobody yet. ERR_INVALID with why for a bad list of brokers, ERR_BUSY without memory.
- */
+/* Starts the thread; connects to nobody yet. ERR_INVALID with why for a bad list of brokers,
+ * ERR_BUSY without memory or a thread. */
 enum err client_new(const struct client_options *options,
                     char ret_why[CLIENT_WHY_SIZE],
                     struct client **ret_client);
-/* Accepts NULL. */
+/* Ends the thread and closes the connections. Accepts NULL. */
 void client_free(struct client *c);
 
-/* About the latest call that failed, of the client or what was made from it. Valid until the next
- * failure. Never NULL. */
+/* About the calling thread's latest call that failed, of the client or what was made from it. Valid
+ * until that thread's next failure. Never NULL. */
 const char *client_why(const struct client *c);
 
 /* True once some broker answered: tells "there is no broker" from what can go wrong later. */
-bool client_was_connected(const struct client *c);
+bool client_was_connected(struct client *c);
 
 /* What calls return, besides what they say themselves:
  *   ERR_CLOSED         no broker can be reached, or the connection broke
@@ -182,8 +191,8 @@ struct client_configs {
     size_t entries_count;
 };
 
-/* The options of a topic as they are in force. Its slices are valid until the client's next call;
- * freed by client_configs_free. ERR_TOPIC_UNKNOWN. */
+/* The options of a topic as they are in force. Freed by client_configs_free, with all its slices.
+ * ERR_TOPIC_UNKNOWN. */
 enum err
 client_describe_topic_configs(struct client *c, const char *topic, struct client_configs **ret);
 /* Accepts NULL. */
@@ -251,65 +260,113 @@ enum client_acks {
     CLIENT_ACKS_NONE, /* Nobody answers: losses go unseen. */
 };
 
-struct client_producer_options {
-    enum client_acks acks;
-    enum client_codec codec;
-    bool is_idempotent;  /* No record twice, whatever is retried; needs acks all. */
-    uint32_t batch_size; /* A batch this large is sent. 0: 256 KiB. */
-    uint32_t linger_ms;  /* A batch this old is sent by the next send or poll. 0: at once. */
-    uint32_t delivery_timeout_ms; /* How long retriable errors are retried. 0: 120000. */
-};
-
 struct client_message {
-    int32_t partition;  /* -1: by the key's murmur2 hash, without a key one after the other. */
+    int32_t partition;  /* -1: the partitioner chooses. */
     int64_t timestamp;  /* 0: now, unless has_timestamp. */
     bool has_timestamp; /* 0 is 1970 and -1 none: for copies of records that have these. */
     struct slice key;   /* Null allowed. */
     struct slice value; /* Null allowed. */
     const struct client_header *headers;
     size_t headers_count;
+    void *opaque; /* Comes back with the delivery. */
+};
+
+enum client_partitioner {
+    CLIENT_PARTITIONER_DEFAULT,     /* By the key's murmur2 hash, as Kafka's Java client. Without a
+                                       key a batch in each partition in turn. */
+    CLIENT_PARTITIONER_ROUND_ROBIN, /* A record in each partition in turn, whatever its key. */
+    CLIENT_PARTITIONER_CUSTOM,      /* partition_of. */
+};
+
+/* What became of one record. Its slices and texts are valid during the callback. */
+struct client_delivery {
+    enum err err;
+    const char *why; /* "" unless err says so. */
+    int32_t partition;
+    int64_t offset;    /* -1: not told (no acks, or a repetition of one that was written). */
+    int64_t timestamp; /* As written: the broker's, if the topic has it so. */
+    void *opaque;
+};
+
+/* Order and repetition
+ *
+ *   is_idempotent    Each record once, in the order of the sends, within its partition and while
+ * its producer lives. After ERR_SEQUENCE_OUT_OF_ORDER or a timeout a record may have been written
+ * or not; the others go on. otherwise        At least once. With in_flight_max 1, the default, in
+ * the order of the sends; a repetition may follow records that were sent after the first try. With
+ * more, a batch that is tried again may come behind those sent after it. */
+struct client_producer_options {
+    enum client_acks acks;
+    enum client_codec codec;
+    bool is_idempotent;     /* Needs acks all. */
+    uint32_t in_flight_max; /* Batches of a partition without an answer. 0: 5 if is_idempotent
+                               (which is also the most it allows), else 1. */
+    uint32_t batch_size;    /* A batch this large is sent. 0: 256 KiB. */
+    uint32_t linger_ms;     /* A batch this old is sent. 0: at once, as fast as answers come. */
+    uint32_t delivery_timeout_ms; /* From the send to the end of all retries. 0: 120000. */
+    int32_t max_block_ms; /* How long a send waits for room in the client's buffer. 0: 60000; -1: it
+                             does not wait. */
+    enum client_partitioner partitioner;
+    /* May be called on any thread that sends, with the client locked: must not call it. */
+    int32_t (*partition_of)(const struct client_message *m,
+                            int32_t partitions_count,
+                            void *context);
+    /* Called once for each record that was taken, in order within a partition. Optional. */
+    void (*on_delivery)(const struct client_delivery *delivery, void *context);
+    void *context; /* For both. */
 };
 
 /* What became of the records so far. */
 struct client_producer_stats {
-    uint64_t acked_count; /* Records that were acknowledged (or sent, without acks). */
+    uint64_t sent_count;  /* Records that were taken. */
+    uint64_t acked_count; /* Of these acknowledged (or sent, without acks). */
     uint64_t failed_count;
     uint64_t batches_count; /* Acknowledged. */
-    uint64_t retries_count;
+    uint64_t retries_count; /* Of batches. */
+    uint64_t splits_count;  /* Batches that were too large for the topic and went in halves. */
 };
 
 /* options NULL: all defaults. Asks for the topic's partitions: ERR_TOPIC_UNKNOWN if it is not
- * there. */
+ * there, ERR_INVALID for options that do not go together. Partitions that the topic gets later are
+ * used within minutes, or after the first error. */
 enum err client_producer_new(struct client *c,
                              const char *topic,
                              const struct client_producer_options *options,
                              struct client_producer **ret_producer);
-/* Drops what was not flushed. Accepts NULL. */
+/* What was not acknowledged is dropped, and told as ERR_CANCELLED; to have it written flush first.
+ * Not in a callback. Accepts NULL. */
 void client_producer_free(struct client_producer *p);
 
-/* Takes a record. Batches that are full or old are sent and waited for. An error is about any
- * records taken so far: those of the batch that failed are dropped and counted, the others stay.
- *   ERR_TOO_LARGE  this record alone is larger than a batch may be; it was not taken
- *   ERR_INVALID    no such partition; it was not taken */
+/* Takes a record, and returns before it was sent. What becomes of it on_delivery tells; without
+ * that, the first failure is told by the next send or flush.
+ *   ERR_BUSY       no room in the buffer within max_block_ms; the record was not taken
+ *   ERR_TOO_LARGE  larger than the buffer, or than a batch may be; not taken
+ *   ERR_INVALID    no such partition; not taken
+ *   others         only without on_delivery: a record from before failed; this one was not taken */
 enum err client_producer_send(struct client_producer *p, const struct client_message *message);
 
-/* Sends batches that are older than linger_ms. */
-enum err client_producer_poll(struct client_producer *p);
+/* Sends everything that was taken before, without lingering, and waits for it. Returns the first
+ * failure that was not told by a send; ERR_TIMED_OUT if there are no answers within timeout_ms. */
+enum err client_producer_flush(struct client_producer *p, uint32_t timeout_ms);
 
-/* Sends everything and waits for it. */
-enum err client_producer_flush(struct client_producer *p);
-
-void client_producer_stats(const struct client_producer *p,
-                           struct client_producer_stats *ret_stats);
-int32_t client_producer_partitions_count(const struct client_producer *p);
+void client_producer_stats(struct client_producer *p, struct client_producer_stats *ret_stats);
+int32_t client_producer_partitions_count(struct client_producer *p);
 
 /* ---- consumer: reads partitions of one topic ---- */
 
 struct client_consumer;
 
+enum client_reset {
+    CLIENT_RESET_NONE,  /* ERR_OUT_OF_RANGE, and the partition waits for a seek. */
+    CLIENT_RESET_START, /* Goes on at the first record that is there. */
+    CLIENT_RESET_END,   /* Goes on behind the last record. */
+};
+
 struct client_consumer_options {
     uint32_t fetch_size_max;     /* Of one answer. 0: 16 MiB. A larger batch still comes whole. */
-    uint32_t partition_size_max; /* Per partition of one answer. 0: 1 MiB. */
+    uint32_t partition_size_max; /* Per partition of one answer, and read ahead. 0: 1 MiB. */
+    size_t buffer_size;          /* Answers that are kept; nothing is asked above. 0: 64 MiB. */
+    enum client_reset reset;     /* For a position that is not, or no longer, in the log. */
     bool is_read_committed;      /* Skip aborted transactions and open ones. */
 };
 
@@ -332,25 +389,51 @@ enum err client_consumer_new(struct client *c,
 /* Accepts NULL. */
 void client_consumer_free(struct client_consumer *s);
 
-int32_t client_consumer_partitions_count(const struct client_consumer *s);
+int32_t client_consumer_partitions_count(struct client_consumer *s);
 
-/* Reads the partition from offset on. ERR_INVALID if it is assigned already or not there. */
+/* Reads the partition from offset on, or from CLIENT_OFFSET_START or CLIENT_OFFSET_END. Fetching
+ * begins at once. ERR_INVALID if it is assigned already or not there. */
 enum err client_consumer_assign(struct client_consumer *s, int32_t partition, int64_t offset);
+/* From the first record at or after this time on; if there is none, from the end. */
+enum err client_consumer_assign_time(struct client_consumer *s, int32_t partition, int64_t time_ms);
+/* The functions below return ERR_INVALID for a partition that is not assigned. */
+enum err client_consumer_unassign(struct client_consumer *s, int32_t partition);
 
-/* The next record of any assigned partition; in order within each. *ret_record points into the
- * consumer and is valid until its next call.
- *   ERR_TIMED_OUT     nothing came within timeout_ms; ask again
- *   ERR_OUT_OF_RANGE  the position is not, or no longer, in the log */
+/* Goes on at offset, as with assign; what was read ahead is dropped. */
+enum err client_consumer_seek(struct client_consumer *s, int32_t partition, int64_t offset);
+/* No records of the partition, and no fetches, until it is resumed. */
+enum err client_consumer_pause(struct client_consumer *s, int32_t partition);
+enum err client_consumer_resume(struct client_consumer *s, int32_t partition);
+
+/* Offset of the next record that is handed out, or where reading goes on if there is none; -1 if
+ * the partition is not assigned, or where it starts is not known yet. */
+int64_t client_consumer_position(struct client_consumer *s, int32_t partition);
+/* Behind the last record that may be read, as the leader told last; -1: it did not yet. */
+int64_t client_consumer_end(struct client_consumer *s, int32_t partition);
+
+/* Records of one assigned partition, those of each in order; the partitions take turns. They point
+ * into the consumer and are valid until its next call. Ends early when all that is assigned has
+ * been read up to the end meanwhile. ERR_TIMED_OUT     nothing came within timeout_ms; ask again
+ *   ERR_OUT_OF_RANGE  the position is not, or no longer, in the log (and reset does not say where
+ * to go on) ERR_CORRUPT       a batch fails its checks others            no answer that helps for
+ * 30 s: told again and again, and asked meanwhile An error is about one partition,
+ * client_consumer_failed_partition; the others go on. After ERR_OUT_OF_RANGE and ERR_CORRUPT
+ * nothing more comes from it until client_consumer_seek. */
+enum err client_consumer_poll(struct client_consumer *s,
+                              uint32_t timeout_ms,
+                              const struct client_record **ret_records,
+                              size_t *ret_count);
+/* The same, one record at a time. */
 enum err client_consumer_next(struct client_consumer *s,
                               uint32_t timeout_ms,
                               struct client_record *ret_record);
 
-/* Offset of the next record that is handed out, or where reading goes on if there is none; -1 if
- * the partition is not assigned. */
-int64_t client_consumer_position(const struct client_consumer *s, int32_t partition);
+/* -1: the latest error was about none. */
+int32_t client_consumer_failed_partition(const struct client_consumer *s);
 
-/* True if every assigned partition was read up to the end that its last answer told. */
-bool client_consumer_is_at_end(const struct client_consumer *s);
+/* True if every assigned partition that is not paused was read up to the end that its last answer
+ * told. */
+bool client_consumer_is_at_end(struct client_consumer *s);
 
 /* True if the next record is here already: client_consumer_next would not wait. */
-bool client_consumer_has_buffered(const struct client_consumer *s);
+bool client_consumer_has_buffered(struct client_consumer *s);

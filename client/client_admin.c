@@ -87,15 +87,16 @@ enum err client_create_topics(struct client *c,
     request.timeout_ms = (int32_t)c->timeout_ms;
     struct create_topics_response response;
     create_topics_response_init(&response);
-    const struct client_call call = {
+    struct client_call call = {
         .api_key = API_CREATE_TOPICS,
+        .node_id = CLIENT_NODE_ANY,
         .request = &request,
         .arena = &arena,
         .response = &response,
     };
     enum err e = fill_create(&arena, topics, topics_count, &request)
-                     ? client_ask_once(c, &call)
-                     : client_fail(c->env, ERR_BUSY, "no memory for the request");
+                     ? client_ask(c, &call)
+                     : client_fail(c, ERR_BUSY, "no memory for the request");
     if (e == ERR_OK) {
         client_init_results(ret_results, topics_count);
         for (size_t i = 0; i < topics_count * response.topics_count; i++) {
@@ -107,6 +108,7 @@ enum err client_create_topics(struct client *c,
             }
         }
     }
+    client_call_done(&call);
     arena_done(&arena);
     return e;
 }
@@ -150,16 +152,17 @@ enum err client_delete_topics(struct client *c,
     request.timeout_ms = (int32_t)c->timeout_ms;
     struct delete_topics_response response;
     delete_topics_response_init(&response);
-    const struct client_call call = {
+    struct client_call call = {
         .api_key = API_DELETE_TOPICS,
+        .node_id = CLIENT_NODE_ANY,
         .request = &request,
         .fit = fit_delete,
         .arena = &arena,
         .response = &response,
     };
     enum err e = fill_delete(&arena, names, names_count, &request)
-                     ? client_ask_once(c, &call)
-                     : client_fail(c->env, ERR_BUSY, "no memory for the request");
+                     ? client_ask(c, &call)
+                     : client_fail(c, ERR_BUSY, "no memory for the request");
     if (e == ERR_OK) {
         client_init_results(ret_results, names_count);
         for (size_t i = 0; i < names_count * response.responses_count; i++) {
@@ -171,6 +174,7 @@ enum err client_delete_topics(struct client *c,
             }
         }
     }
+    client_call_done(&call);
     arena_done(&arena);
     return e;
 }

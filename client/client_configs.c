@@ -54,15 +54,16 @@ enum err client_alter_topic_configs(struct client *c,
     request.resources_count = 1;
     struct incremental_alter_configs_response response;
     incremental_alter_configs_response_init(&response);
-    const struct client_call call = {
+    struct client_call call = {
         .api_key = API_INCREMENTAL_ALTER_CONFIGS,
+        .node_id = CLIENT_NODE_ANY,
         .request = &request,
         .arena = &arena,
         .response = &response,
     };
     enum err e = fill_changes(&arena, changes, changes_count, &resource)
-                     ? client_ask_once(c, &call)
-                     : client_fail(c->env, ERR_BUSY, "no memory for the request");
+                     ? client_ask(c, &call)
+                     : client_fail(c, ERR_BUSY, "no memory for the request");
     if (e == ERR_OK) {
         client_init_results(ret_result, 1);
         for (size_t i = 0; i < response.responses_count; i++) {
@@ -72,21 +73,23 @@ enum err client_alter_topic_configs(struct client *c,
             }
         }
     }
+    client_call_done(&call);
     arena_done(&arena);
     return e;
 }
 
 /* ---- describe ---- */
 
-/* The answer lives in the arena, its texts in the connection's frame. */
+/* The answer lives in the arena, its texts in the call's frame. */
 struct description {
     struct client_configs configs;
     struct arena arena;
+    struct client_call call;
 };
 
 static enum err ask(struct client *c,
                     const char *topic,
-                    struct arena *arena,
+                    struct description *d,
                     struct describe_configs_response *response)
 {
     struct describe_configs_request_resource resource;
@@ -99,20 +102,22 @@ static enum err ask(struct client *c,
     request.resources = &resource;
     request.resources_count = 1;
     describe_configs_response_init(response);
-    const struct client_call call = {
+    d->call = (struct client_call){
         .api_key = API_DESCRIBE_CONFIGS,
+        .node_id = CLIENT_NODE_ANY,
+        .is_repeatable = true,
         .request = &request,
-        .arena = arena,
+        .arena = &d->arena,
         .response = response,
     };
-    return client_ask_any(c, &call);
+    return client_ask(c, &d->call);
 }
 
 static enum err
 take(struct client *c, const struct describe_configs_response_result *r, struct description *d)
 {
     if (r->error_code != KAFKA_NONE) {
-        return client_fail(c->env,
+        return client_fail(c,
                            client_err_of(r->error_code),
                            "cannot describe topic '%.*s': %s",
                            (int)r->resource_name.size,
@@ -122,7 +127,7 @@ take(struct client *c, const struct describe_configs_response_result *r, struct 
     d->configs.entries =
         arena_alloc_array(&d->arena, r->configs_count, sizeof(*d->configs.entries));
     if (d->configs.entries == NULL) {
-        return client_fail(c->env, ERR_BUSY, "no memory for the options");
+        return client_fail(c, ERR_BUSY, "no memory for the options");
     }
     d->configs.entries_count = r->configs_count;
     for (size_t i = 0; i < r->configs_count; i++) {
@@ -141,14 +146,14 @@ client_describe_topic_configs(struct client *c, const char *topic, struct client
 {
     struct description *d = calloc(1, sizeof(*d));
     if (d == NULL) {
-        return client_fail(c->env, ERR_BUSY, "no memory for the options");
+        return client_fail(c, ERR_BUSY, "no memory for the options");
     }
     arena_init(&d->arena, CLIENT_ARENA_SIZE_MAX);
     struct describe_configs_response response;
-    enum err e = ask(c, topic, &d->arena, &response);
+    enum err e = ask(c, topic, d, &response);
     if (e == ERR_OK && (response.results_count != 1 ||
                         !slice_equal_string(response.results[0].resource_name, topic))) {
-        e = client_fail(c->env, ERR_CORRUPT, "the broker's answer is not about '%s'", topic);
+        e = client_fail(c, ERR_CORRUPT, "the broker's answer is not about '%s'", topic);
     }
     if (e == ERR_OK) {
         e = take(c, &response.results[0], d);
@@ -165,6 +170,7 @@ void client_configs_free(struct client_configs *configs)
 {
     struct description *d = (struct description *)configs; /* Its first member. */
     if (d != NULL) {
+        client_call_done(&d->call);
         arena_done(&d->arena);
         free(d);
     }

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/assert.h"
@@ -17,340 +16,361 @@
 #include "kafka/proto/schema.h"
 
 enum {
-    PREFIX_SIZE = 4,
-    OUT_SIZE_MAX = 256 << 20,
+    OUT_SIZE_MAX = 512 << 20,
+    OUT_SIZE_KEPT = 1 << 20,  /* So much sent memory may stand before what is not sent yet. */
     PREFIX_HTTP = 0x48545450, /* "HTTP" */
     PREFIX_TLS = 0x15,        /* First byte of a TLS alert. */
+    VERSIONS_ARENA_SIZE_MAX = 1 << 20,
+    READS_MAX = 16, /* Of one turn: others have answers as well. */
 };
 
-void client_conn_init(struct client_conn *conn, struct client_env *env, const char *client_id)
+void client_call_done(struct client_call *call)
 {
-    *conn = (struct client_conn){.env = env, .client_id = client_id, .fd = -1};
+    free(call->frame);
+    call->frame = NULL;
+}
+
+void client_conn_init(struct client_conn *conn,
+                      struct client_env *env,
+                      const char *client_id,
+                      struct list *finished)
+{
+    *conn = (struct client_conn){
+        .env = env,
+        .client_id = client_id,
+        .finished = finished,
+        .fd = -1,
+    };
+    list_init(&conn->waiting);
+    list_init(&conn->in_flight);
     wbuf_init(&conn->out, OUT_SIZE_MAX);
 }
 
-void client_conn_close(struct client_conn *conn)
+/* ---- the end of calls and of connections ---- */
+
+static void finish(struct client_conn *conn, struct client_call *call, enum err e, const char *why)
+{
+    call->err = e;
+    if (e != ERR_OK) {
+        memcpy(call->why, why, CLIENT_WHY_SIZE);
+    }
+    list_remove(&call->link);
+    list_push_back(conn->finished, &call->link);
+}
+
+static void finish_all(struct client_conn *conn, struct list *calls)
+{
+    while (!list_is_empty(calls)) {
+        struct client_call *call = container_of(calls->next, struct client_call, link);
+        finish(conn, call, conn->failure, conn->why);
+    }
+}
+
+static void shut(struct client_conn *conn)
 {
     if (conn->fd != -1) {
         (void)close(conn->fd);
-        conn->fd = -1;
     }
+    conn->fd = -1;
+    conn->state = CLIENT_CONN_CLOSED;
+    conn->out.size = 0;
+    conn->out_sent = 0;
+    conn->prefix_size = 0;
+    free(conn->frame);
+    conn->frame = NULL;
+}
+
+/* Every failure ends here; why stands in conn->why. */
+static void give_up(struct client_conn *conn, enum err e)
+{
+    assert(e != ERR_OK);
+    conn->failure = e;
+    shut(conn);
+    finish_all(conn, &conn->in_flight);
     conn->in_flight_count = 0;
+    finish_all(conn, &conn->waiting);
+}
+
+void client_conn_fail(struct client_conn *conn, enum err e, const char *why)
+{
+    give_up(conn, client_say(conn->why, e, "%s", why));
 }
 
 void client_conn_done(struct client_conn *conn)
 {
-    client_conn_close(conn);
+    assert(list_is_empty(&conn->waiting));
+    assert(list_is_empty(&conn->in_flight));
+    shut(conn);
     wbuf_done(&conn->out);
-    free(conn->frame);
-    conn->frame = NULL;
 }
 
-uint8_t *client_conn_take_frame(struct client_conn *conn)
-{
-    uint8_t *frame = conn->frame;
-    conn->frame = NULL;
-    conn->frame_capacity = 0;
-    return frame;
-}
+/* ---- out ---- */
 
-/* Every failure of the stream ends here. */
-static enum err give_up(struct client_conn *conn, enum err e)
+static void give_up_ended(struct client_conn *conn)
 {
-    assert(e != ERR_OK);
-    client_conn_close(conn);
-    return e;
-}
-
-static enum err wait_for(struct client_conn *conn, short events, uint64_t deadline_us)
-{
-    struct client_env *env = conn->env;
-    const enum err e = env->wait(env, conn->fd, events, deadline_us);
-    if (e == ERR_TIMED_OUT) {
-        return client_fail(env, e, "%s did not answer in time", conn->name);
-    }
-    return e == ERR_OK ? ERR_OK : client_fail(env, e, "cannot wait for %s", conn->name);
-}
-
-static enum err say_broken(struct client_conn *conn, int number)
-{
-    char memory[64];
-    return client_fail(conn->env,
+    const bool is_first = conn->state == CLIENT_CONN_GREETING;
+    give_up(conn,
+            client_say(conn->why,
                        ERR_CLOSED,
-                       "the connection to %s broke (%s)",
-                       conn->name,
-                       strerror_r(number, memory, sizeof(memory)));
+                       is_first ? "%s closed the connection at the first request: is it a Kafka "
+                                  "listener without TLS?"
+                                : "%s closed the connection",
+                       conn->name));
 }
 
-static enum err send_all(struct client_conn *conn, uint64_t deadline_us)
+static void give_up_broken(struct client_conn *conn, int number)
 {
-    const uint8_t *data = conn->out.data;
-    size_t left = conn->out.size;
-    while (left > 0) {
-        const ssize_t sent = send(conn->fd, data, left, MSG_NOSIGNAL);
+    char text[64];
+    client_errno_text(number, text);
+    if (number == ECONNRESET && conn->state == CLIENT_CONN_GREETING) {
+        give_up_ended(conn);
+        return;
+    }
+    give_up(conn,
+            client_say(conn->why, ERR_CLOSED, "the connection to %s broke (%s)", conn->name, text));
+}
+
+/* Requests without an answer are over when the kernel has them. */
+static void finish_sent(struct client_conn *conn)
+{
+    list_for_each_safe (node, &conn->in_flight) {
+        struct client_call *call = container_of(node, struct client_call, link);
+        if (call->has_no_answer && call->out_end <= conn->sent_size) {
+            conn->in_flight_count--;
+            finish(conn, call, ERR_OK, NULL);
+        }
+    }
+}
+
+static void flush_out(struct client_conn *conn)
+{
+    while (conn->out_sent < conn->out.size) {
+        const ssize_t sent = send(conn->fd,
+                                  conn->out.data + conn->out_sent,
+                                  conn->out.size - conn->out_sent,
+                                  MSG_NOSIGNAL);
         if (sent >= 0) {
-            data += sent;
-            left -= (size_t)sent;
-            continue;
-        }
-        if (errno == EINTR) {
-            continue;
-        }
-        if (errno != EAGAIN) {
-            return say_broken(conn, errno);
-        }
-        enum err e = wait_for(conn, POLLOUT, deadline_us);
-        if (e != ERR_OK) {
-            return e;
+            conn->out_sent += (size_t)sent;
+            conn->sent_size += (uint64_t)sent;
+        } else if (errno == EAGAIN) {
+            break;
+        } else if (errno != EINTR) {
+            give_up_broken(conn, errno);
+            return;
         }
     }
-    return ERR_OK;
-}
-
-static enum err
-receive_all(struct client_conn *conn, uint8_t *data, size_t size, uint64_t deadline_us)
-{
-    while (size > 0) {
-        const ssize_t got = recv(conn->fd, data, size, 0);
-        if (got > 0) {
-            data += got;
-            size -= (size_t)got;
-            continue;
-        }
-        if (got == 0) {
-            return client_fail(conn->env, ERR_CLOSED, "%s closed the connection", conn->name);
-        }
-        if (errno == EINTR) {
-            continue;
-        }
-        if (errno != EAGAIN) {
-            return say_broken(conn, errno);
-        }
-        enum err e = wait_for(conn, POLLIN, deadline_us);
-        if (e != ERR_OK) {
-            return e;
-        }
-    }
-    return ERR_OK;
-}
-
-/* The frame's size is the first thing a stranger says: say who it might be. */
-static enum err check_frame_size(struct client_conn *conn, uint32_t size)
-{
-    if (size == PREFIX_HTTP) {
-        return client_fail(conn->env,
-                           ERR_CORRUPT,
-                           "%s is an HTTP server, not a Kafka listener: check the port",
-                           conn->name);
-    }
-    if (size >> 24 == PREFIX_TLS) {
-        return client_fail(conn->env,
-                           ERR_CORRUPT,
-                           "%s speaks TLS, this client does not: use a plaintext listener",
-                           conn->name);
-    }
-    if (size < PREFIX_SIZE || size > CLIENT_FRAME_SIZE_MAX) {
-        return client_fail(conn->env,
-                           ERR_CORRUPT,
-                           "%s sent a frame of %u bytes: is it a Kafka listener?",
-                           conn->name,
-                           size);
-    }
-    return ERR_OK;
-}
-
-static enum err grow_frame(struct client_conn *conn, size_t size)
-{
-    if (size <= conn->frame_capacity) {
-        return ERR_OK;
-    }
-    free(conn->frame);
-    conn->frame_capacity = 0;
-    conn->frame = malloc(size);
-    if (conn->frame == NULL) {
-        return client_fail(conn->env, ERR_BUSY, "no memory for an answer of %zu bytes", size);
-    }
-    conn->frame_capacity = size;
-    return ERR_OK;
-}
-
-static enum err
-receive_frame(struct client_conn *conn, uint64_t deadline_us, struct rbuf *ret_frame)
-{
-    uint8_t prefix[PREFIX_SIZE];
-    enum err e = receive_all(conn, prefix, sizeof(prefix), deadline_us);
-    if (e != ERR_OK) {
-        return e;
-    }
-    struct rbuf r = rbuf_over(prefix, sizeof(prefix));
-    const uint32_t size = rbuf_u32(&r);
-    e = check_frame_size(conn, size);
-    if (e == ERR_OK) {
-        e = grow_frame(conn, size);
-    }
-    if (e == ERR_OK) {
-        e = receive_all(conn, conn->frame, size, deadline_us);
-    }
-    if (e == ERR_OK) {
-        *ret_frame = rbuf_over(conn->frame, size);
-    }
-    return e;
-}
-
-static enum err send_request(struct client_conn *conn,
-                             const struct client_call *call,
-                             int16_t version,
-                             uint64_t deadline_us)
-{
-    assert_cmp(conn->in_flight_count, <, CLIENT_IN_FLIGHT_MAX);
-    const struct schema_api *api = schema_api_find(call->api_key);
     struct wbuf *w = &conn->out;
-    w->size = 0;
-    wbuf_i32(w, 0);
-    const struct request_header header = {
-        .api_key = call->api_key,
-        .api_version = version,
-        .correlation_id = conn->correlation_next,
-        .client_id = slice_of_string(conn->client_id),
-    };
-    if (call->fit != NULL) {
-        call->fit(call->request, version);
+    if (conn->out_sent == w->size) {
+        conn->out_sent = w->size = 0;
+    } else if (conn->out_sent > OUT_SIZE_KEPT) {
+        memmove(w->data, w->data + conn->out_sent, w->size - conn->out_sent);
+        w->size -= conn->out_sent;
+        conn->out_sent = 0;
     }
-    enum err e = request_header_encode(w, &header);
-    if (e == ERR_OK) {
-        e = api->request.encode(w, version, call->request);
-    }
-    if (e != ERR_OK) {
-        wbuf_done(w);
-        wbuf_init(w, OUT_SIZE_MAX);
-        return client_fail(conn->env,
-                           e,
-                           "%s knows no version of %s that can say this request (version %d: %s)",
-                           conn->name,
-                           api->name,
-                           version,
-                           err_name(e));
-    }
-    wbuf_patch_i32(w, 0, (int32_t)(w->size - PREFIX_SIZE));
-    conn->correlation_next++;
-    e = send_all(conn, deadline_us);
-    if (e != ERR_OK) {
-        return give_up(conn, e);
-    }
-    if (!call->has_no_answer) {
-        conn->in_flight[conn->in_flight_count++] = (struct client_in_flight){
-            .api_key = call->api_key,
-            .version = version,
-            .correlation_id = header.correlation_id,
-        };
-    }
-    return ERR_OK;
+    finish_sent(conn);
 }
 
-static enum err say_damaged(struct client_conn *conn, const struct client_in_flight *f, enum err e)
+/* The newest version of the api that both know, not above version_max unless that is 0. */
+static enum err
+choose_version(struct client_conn *conn, struct client_call *call, int16_t *ret_version)
 {
-    return client_fail(conn->env,
-                       ERR_CORRUPT,
-                       "%s sent an answer to %s (version %d) that cannot be read (%s)",
-                       conn->name,
-                       schema_api_find(f->api_key)->name,
-                       f->version,
-                       err_name(e));
-}
-
-/* The next frame, which must answer the oldest request in flight. */
-static enum err receive_answer(struct client_conn *conn,
-                               uint64_t deadline_us,
-                               struct client_in_flight *ret_request,
-                               struct rbuf *ret_body)
-{
-    assert_cmp(conn->in_flight_count, >, 0);
-    const struct client_in_flight f = conn->in_flight[0];
-    struct rbuf body;
-    enum err e = receive_frame(conn, deadline_us, &body);
-    if (e != ERR_OK) {
-        return give_up(conn, e);
-    }
-    int32_t correlation_id = -1;
-    e = response_header_decode(&body, f.api_key, f.version, &correlation_id);
-    if (e == ERR_OK && correlation_id != f.correlation_id) {
-        e = ERR_CORRUPT;
-    }
-    if (e != ERR_OK) {
-        return give_up(conn, say_damaged(conn, &f, e));
-    }
-    conn->in_flight_count--;
-    memmove(&conn->in_flight[0],
-            &conn->in_flight[1],
-            conn->in_flight_count * sizeof(conn->in_flight[0]));
-    *ret_request = f;
-    *ret_body = body;
-    return ERR_OK;
-}
-
-enum err
-client_conn_receive(struct client_conn *conn, const struct client_call *call, uint64_t deadline_us)
-{
-    struct client_in_flight f;
-    struct rbuf body;
-    enum err e = receive_answer(conn, deadline_us, &f, &body);
-    if (e != ERR_OK) {
-        return e;
-    }
-    assert_cmp(f.api_key, ==, call->api_key);
-    e = schema_api_find(f.api_key)->response.decode(&body, f.version, call->arena, call->response);
-    return e == ERR_OK ? ERR_OK : give_up(conn, say_damaged(conn, &f, e));
-}
-
-enum err client_conn_version(struct client_conn *conn,
-                             int16_t api_key,
-                             int16_t version_max,
-                             int16_t *ret_version)
-{
-    const struct schema_api *api = schema_api_find(api_key);
+    const struct schema_api *api = schema_api_find(call->api_key);
     assert(api != NULL);
-    assert_cmp(api_key, <, CLIENT_APIS_MAX);
-    const struct client_versions theirs = conn->versions[api_key];
+    assert_cmp(call->api_key, <, CLIENT_APIS_MAX);
+    const struct client_versions theirs = conn->versions[call->api_key];
     if (theirs.max < theirs.min) {
-        return client_fail(
-            conn->env, ERR_UNSUPPORTED, "%s does not serve %s", conn->name, api->name);
+        return client_say(
+            call->why, ERR_UNSUPPORTED, "%s does not serve %s", conn->name, api->name);
     }
     int16_t version = api->version_stable_max;
     version = version > theirs.max ? theirs.max : version;
-    version = version_max != 0 && version > version_max ? version_max : version;
+    version = call->version_max != 0 && version > call->version_max ? call->version_max : version;
     if (version < theirs.min || version < api->version_min) {
-        return client_fail(conn->env,
-                           ERR_UNSUPPORTED,
-                           "%s serves %s in versions %d-%d, this client knows %d-%d",
-                           conn->name,
-                           api->name,
-                           theirs.min,
-                           theirs.max,
-                           api->version_min,
-                           api->version_stable_max);
+        return client_say(call->why,
+                          ERR_UNSUPPORTED,
+                          "%s serves %s in versions %d-%d, this client knows %d-%d",
+                          conn->name,
+                          api->name,
+                          theirs.min,
+                          theirs.max,
+                          api->version_min,
+                          api->version_stable_max);
     }
     *ret_version = version;
     return ERR_OK;
 }
 
-enum err
-client_conn_send(struct client_conn *conn, const struct client_call *call, uint64_t deadline_us)
+/* Appends the request to out. On failure out is as before. */
+static enum err encode(struct client_conn *conn,
+                       const struct request_header *header,
+                       const void *request,
+                       char why[CLIENT_WHY_SIZE])
 {
-    assert(client_conn_is_open(conn));
-    int16_t version = 0;
-    enum err e = client_conn_version(conn, call->api_key, call->version_max, &version);
-    return e == ERR_OK ? send_request(conn, call, version, deadline_us) : e;
+    const struct schema_api *api = schema_api_find(header->api_key);
+    struct wbuf *w = &conn->out;
+    const size_t start = w->size;
+    wbuf_i32(w, 0);
+    enum err e = request_header_encode(w, header);
+    if (e == ERR_OK) {
+        e = api->request.encode(w, header->api_version, request);
+    }
+    if (e == ERR_OK && wbuf_failure(w) != ERR_OK) {
+        e = wbuf_failure(w);
+    }
+    if (e != ERR_OK) {
+        w->size = start;
+        w->failure = ERR_OK;
+        return e == ERR_BUSY || e == ERR_TOO_LARGE
+                   ? client_say(why, ERR_BUSY, "no memory for a request")
+                   : client_say(why,
+                                e,
+                                "%s knows no version of %s that can say this request "
+                                "(version %d: %s)",
+                                conn->name,
+                                api->name,
+                                header->api_version,
+                                err_name(e));
+    }
+    wbuf_patch_i32(w, start, (int32_t)(w->size - start - CLIENT_PREFIX_SIZE));
+    conn->taken_size += w->size - start;
+    return ERR_OK;
 }
 
-enum err
-client_conn_call(struct client_conn *conn, const struct client_call *call, uint64_t deadline_us)
+/* Only for an open connection. */
+static void send_call(struct client_conn *conn, struct client_call *call)
 {
-    assert_cmp(conn->in_flight_count, ==, 0);
-    enum err e = client_conn_send(conn, call, deadline_us);
-    if (e == ERR_OK && !call->has_no_answer) {
-        e = client_conn_receive(conn, call, deadline_us);
+    enum err e = choose_version(conn, call, &call->version);
+    if (e == ERR_OK) {
+        if (call->fit != NULL) {
+            call->fit(call->request, call->version);
+        }
+        const struct request_header header = {
+            .api_key = call->api_key,
+            .api_version = call->version,
+            .correlation_id = conn->correlation_next,
+            .client_id = slice_of_string(conn->client_id),
+        };
+        e = encode(conn, &header, call->request, call->why);
     }
-    return e;
+    if (e != ERR_OK) {
+        finish(conn, call, e, call->why);
+        return;
+    }
+    call->correlation_id = conn->correlation_next++;
+    call->deadline_us = clock_now_us(conn->env->clock) + (uint64_t)call->timeout_ms * 1000;
+    call->out_end = conn->taken_size;
+    call->was_sent = true;
+    list_remove(&call->link);
+    list_push_back(&conn->in_flight, &call->link);
+    conn->in_flight_count++;
+}
+
+void client_conn_post(struct client_conn *conn, struct client_call *call)
+{
+    list_init(&call->link);
+    if (conn->state != CLIENT_CONN_OPEN) {
+        list_push_back(&conn->waiting, &call->link);
+        return;
+    }
+    send_call(conn, call);
+    flush_out(conn);
+}
+
+/* ---- connecting ---- */
+
+static enum err say_unreachable(struct client_conn *conn, enum err e, const char *reason)
+{
+    if (conn->advertised_id < 0) {
+        return client_say(conn->why, e, "cannot reach %s (%s)", conn->name, reason);
+    }
+    /* Others can be reached, and told where this one is: then the address may be the trouble. */
+    return client_say(conn->why,
+                      e,
+                      "cannot reach %s (%s), where the cluster says that node %d is: if it runs, "
+                      "its advertised.listeners may be wrong for this machine",
+                      conn->name,
+                      reason,
+                      conn->advertised_id);
+}
+
+static void dial_next(struct client_conn *conn)
+{
+    int number = 0;
+    while (conn->place_next < conn->places_count) {
+        number = conn->env->dial(conn->env, &conn->places[conn->place_next++], &conn->fd);
+        if (number == 0 || number == EINPROGRESS) {
+            conn->state = CLIENT_CONN_CONNECTING;
+            return;
+        }
+        char text[64];
+        client_errno_text(number, text);
+        (void)say_unreachable(conn, ERR_CLOSED, text);
+    }
+    give_up(conn, ERR_CLOSED);
+}
+
+void client_conn_dial(struct client_conn *conn,
+                      const struct client_address *address,
+                      int32_t advertised_id,
+                      uint64_t deadline_us)
+{
+    assert(conn->state == CLIENT_CONN_CLOSED);
+    assert(list_is_empty(&conn->in_flight));
+    (void)snprintf(conn->name, sizeof(conn->name), "%s:%u", address->host, address->port);
+    conn->advertised_id = advertised_id;
+    conn->deadline_us = deadline_us;
+    conn->place_next = 0;
+    conn->places_count = 0;
+    conn->correlation_next = 0;
+    conn->sent_size = conn->taken_size = 0;
+    const char *reason = conn->env->resolve(conn->env, address, conn->places, &conn->places_count);
+    if (reason != NULL) {
+        give_up(conn, say_unreachable(conn, ERR_CLOSED, reason));
+        return;
+    }
+    dial_next(conn);
+}
+
+/* The greeting is no call: it is what comes before calls. */
+static void send_greeting(struct client_conn *conn)
+{
+    struct api_versions_request request;
+    api_versions_request_init(&request);
+    request.client_software_name = slice_of_string("coreflume");
+    request.client_software_version = slice_of_string(COREFLUME_VERSION);
+    const struct request_header header = {
+        .api_key = API_API_VERSIONS,
+        .api_version = conn->greeting_version,
+        .correlation_id = conn->correlation_next++,
+        .client_id = slice_of_string(conn->client_id),
+    };
+    conn->state = CLIENT_CONN_GREETING;
+    enum err e = encode(conn, &header, &request, conn->why);
+    if (e != ERR_OK) {
+        give_up(conn, e);
+        return;
+    }
+    flush_out(conn);
+}
+
+static void finish_connect(struct client_conn *conn)
+{
+    int number = 0;
+    socklen_t size = sizeof(number);
+    if (getsockopt(conn->fd, SOL_SOCKET, SO_ERROR, &number, &size) == -1) {
+        number = errno;
+    }
+    if (number == 0) {
+        conn->greeting_version = API_VERSIONS_VERSION_MAX;
+        send_greeting(conn);
+        return;
+    }
+    char text[64];
+    client_errno_text(number, text);
+    (void)say_unreachable(conn, ERR_CLOSED, text);
+    (void)close(conn->fd);
+    conn->fd = -1;
+    dial_next(conn);
 }
 
 static void take_versions(struct client_conn *conn, const struct api_versions_response *response)
@@ -366,85 +386,248 @@ static void take_versions(struct client_conn *conn, const struct api_versions_re
     }
 }
 
-/* One round. A broker that does not know our version answers in version 0 with error 35 and, if it
- * is not ancient, with the versions it does know: then *ret_version is what to try next. */
-static enum err ask_versions(struct client_conn *conn,
-                             struct arena *arena,
-                             uint64_t deadline_us,
-                             int16_t *version,
-                             bool *ret_is_done)
+static enum err say_damaged(struct client_conn *conn, int16_t api_key, int16_t version, enum err e)
 {
-    struct api_versions_request request;
-    api_versions_request_init(&request);
-    request.client_software_name = slice_of_string("coreflume");
-    request.client_software_version = slice_of_string(COREFLUME_VERSION);
-    const struct client_call call = {.api_key = API_API_VERSIONS, .request = &request};
-    enum err e = send_request(conn, &call, *version, deadline_us);
-    struct client_in_flight f;
-    struct rbuf body;
-    if (e == ERR_OK) {
-        e = receive_answer(conn, deadline_us, &f, &body);
-    }
-    if (e != ERR_OK) {
-        return e;
+    return client_say(conn->why,
+                      ERR_CORRUPT,
+                      "%s sent an answer to %s (version %d) that cannot be read (%s)",
+                      conn->name,
+                      schema_api_find(api_key)->name,
+                      version,
+                      err_name(e));
+}
+
+/* ---- in ---- */
+
+/* A broker that does not know our version answers in version 0 with error 35 and, if it is not
+ * ancient, with the versions it does know: then the greeting goes again in one of those. Versions
+ * fall from round to round, so this ends: at most ours, theirs, 0. */
+static enum err take_greeting(struct client_conn *conn, struct arena *arena)
+{
+    const int16_t version = conn->greeting_version;
+    struct rbuf body = rbuf_over(conn->frame, conn->frame_size);
+    int32_t correlation_id = -1;
+    enum err e = response_header_decode(&body, API_API_VERSIONS, version, &correlation_id);
+    if (e == ERR_OK && correlation_id != conn->correlation_next - 1) {
+        e = ERR_CORRUPT;
     }
     struct rbuf peek = body;
     const bool is_refused = rbuf_i16(&peek) == KAFKA_UNSUPPORTED_VERSION;
     struct api_versions_response response;
-    e = api_versions_response_decode(&body, is_refused ? 0 : *version, arena, &response);
+    if (e == ERR_OK) {
+        e = api_versions_response_decode(&body, is_refused ? 0 : version, arena, &response);
+    }
     if (e != ERR_OK) {
-        return say_damaged(conn, &f, e);
+        return say_damaged(conn, API_API_VERSIONS, version, e);
     }
     if (!is_refused && response.error_code != KAFKA_NONE) {
-        return client_fail(conn->env,
-                           ERR_FAILED,
-                           "%s refuses to tell its versions: %s",
-                           conn->name,
-                           kafka_error_name(response.error_code));
+        return client_say(conn->why,
+                          ERR_FAILED,
+                          "%s refuses to tell its versions: %s",
+                          conn->name,
+                          kafka_error_name(response.error_code));
     }
     take_versions(conn, &response);
+    if (!is_refused || version == 0) {
+        conn->state = CLIENT_CONN_OPEN;
+        return ERR_OK;
+    }
     const struct client_versions own = conn->versions[API_API_VERSIONS];
-    *ret_is_done = !is_refused || *version == 0;
-    *version = is_refused && own.max > 0 && own.max < *version ? own.max : 0;
+    conn->greeting_version = own.max > 0 && own.max < version ? own.max : 0;
     return ERR_OK;
 }
 
-/* Versions fall from round to round, so this ends: at most ours, theirs, 0. */
-static enum err negotiate(struct client_conn *conn, uint64_t deadline_us)
+static void on_greeted(struct client_conn *conn)
 {
     struct arena arena;
-    arena_init(&arena, CLIENT_FRAME_SIZE_MAX);
-    int16_t version = API_VERSIONS_VERSION_MAX;
-    bool is_done = false;
-    enum err e = ERR_OK;
-    while (e == ERR_OK && !is_done) {
-        arena_reset(&arena);
-        e = ask_versions(conn, &arena, deadline_us, &version, &is_done);
-    }
+    arena_init(&arena, VERSIONS_ARENA_SIZE_MAX);
+    enum err e = take_greeting(conn, &arena);
     arena_done(&arena);
-    if (e == ERR_CLOSED) {
-        return client_fail(conn->env,
-                           e,
-                           "%s closed the connection at the first request: is it a Kafka listener "
-                           "without TLS?",
-                           conn->name);
+    free(conn->frame);
+    conn->frame = NULL;
+    if (e != ERR_OK) {
+        give_up(conn, e);
+        return;
     }
-    return e;
+    if (conn->state == CLIENT_CONN_GREETING) {
+        send_greeting(conn);
+        return;
+    }
+    while (!list_is_empty(&conn->waiting)) {
+        send_call(conn, container_of(conn->waiting.next, struct client_call, link));
+    }
+    flush_out(conn);
 }
 
-enum err client_conn_open(struct client_conn *conn,
-                          const struct client_address *address,
-                          uint64_t deadline_us)
+/* The oldest call that waits for an answer. */
+static struct client_call *oldest_of(struct client_conn *conn)
 {
-    assert(!client_conn_is_open(conn));
-    (void)snprintf(conn->name, sizeof(conn->name), "%s:%u", address->host, address->port);
-    int fd = -1;
-    enum err e = conn->env->dial(conn->env, address, deadline_us, &fd);
-    if (e != ERR_OK) {
-        return e;
+    list_for_each (node, &conn->in_flight) {
+        struct client_call *call = container_of(node, struct client_call, link);
+        if (!call->has_no_answer) {
+            return call;
+        }
     }
-    conn->fd = fd;
-    conn->correlation_next = 0;
-    e = negotiate(conn, deadline_us);
-    return e == ERR_OK ? ERR_OK : give_up(conn, e);
+    return NULL;
+}
+
+/* Answers come in the order of the requests: one with another number is none of ours. */
+static void on_answer(struct client_conn *conn)
+{
+    struct client_call *call = oldest_of(conn);
+    if (call == NULL) {
+        give_up(
+            conn,
+            client_say(
+                conn->why, ERR_CORRUPT, "%s sent an answer that nobody had asked for", conn->name));
+        return;
+    }
+    struct rbuf body = rbuf_over(conn->frame, conn->frame_size);
+    int32_t correlation_id = -1;
+    enum err e = response_header_decode(&body, call->api_key, call->version, &correlation_id);
+    if (e == ERR_OK && correlation_id != call->correlation_id) {
+        e = ERR_CORRUPT;
+    }
+    if (e == ERR_OK) {
+        const struct schema_api *api = schema_api_find(call->api_key);
+        e = api->response.decode(&body, call->version, call->arena, call->response);
+    }
+    if (e != ERR_OK) {
+        give_up(conn, say_damaged(conn, call->api_key, call->version, e));
+        return;
+    }
+    call->frame = conn->frame;
+    call->frame_size = conn->frame_size;
+    conn->frame = NULL;
+    conn->in_flight_count--;
+    finish(conn, call, ERR_OK, NULL);
+}
+
+/* The frame's size is the first thing a stranger says: say who it might be. */
+static enum err begin_frame(struct client_conn *conn)
+{
+    struct rbuf r = rbuf_over(conn->prefix, sizeof(conn->prefix));
+    const uint32_t size = rbuf_u32(&r);
+    if (size == PREFIX_HTTP) {
+        return client_say(conn->why,
+                          ERR_CORRUPT,
+                          "%s is an HTTP server, not a Kafka listener: check the port",
+                          conn->name);
+    }
+    if (size >> 24 == PREFIX_TLS) {
+        return client_say(conn->why,
+                          ERR_CORRUPT,
+                          "%s speaks TLS, this client does not: use a plaintext listener",
+                          conn->name);
+    }
+    if (size < CLIENT_PREFIX_SIZE || size > CLIENT_FRAME_SIZE_MAX) {
+        return client_say(conn->why,
+                          ERR_CORRUPT,
+                          "%s sent a frame of %u bytes: is it a Kafka listener?",
+                          conn->name,
+                          size);
+    }
+    conn->frame = malloc(size);
+    if (conn->frame == NULL) {
+        return client_say(conn->why, ERR_BUSY, "no memory for an answer of %u bytes", size);
+    }
+    conn->frame_size = size;
+    conn->frame_got = 0;
+    return ERR_OK;
+}
+
+static void on_bytes(struct client_conn *conn, size_t size)
+{
+    if (conn->frame == NULL) {
+        conn->prefix_size += size;
+        if (conn->prefix_size < sizeof(conn->prefix)) {
+            return;
+        }
+        conn->prefix_size = 0;
+        enum err e = begin_frame(conn);
+        if (e != ERR_OK) {
+            give_up(conn, e);
+        }
+        return;
+    }
+    conn->frame_got += size;
+    if (conn->frame_got < conn->frame_size) {
+        return;
+    }
+    if (conn->state == CLIENT_CONN_GREETING) {
+        on_greeted(conn);
+    } else {
+        on_answer(conn);
+    }
+}
+
+static void read_in(struct client_conn *conn)
+{
+    for (int i = 0; i < READS_MAX && conn->fd != -1; i++) {
+        const bool is_prefix = conn->frame == NULL;
+        uint8_t *to = is_prefix ? conn->prefix + conn->prefix_size : conn->frame + conn->frame_got;
+        const size_t size = is_prefix ? sizeof(conn->prefix) - conn->prefix_size
+                                      : conn->frame_size - conn->frame_got;
+        const ssize_t got = recv(conn->fd, to, size, 0);
+        if (got > 0) {
+            on_bytes(conn, (size_t)got);
+        } else if (got == 0) {
+            give_up_ended(conn);
+        } else if (errno == EAGAIN) {
+            return;
+        } else if (errno != EINTR) {
+            give_up_broken(conn, errno);
+        }
+    }
+}
+
+/* ---- what the owner drives ---- */
+
+short client_conn_events(const struct client_conn *conn)
+{
+    if (conn->state == CLIENT_CONN_CLOSED) {
+        return 0;
+    }
+    if (conn->state == CLIENT_CONN_CONNECTING) {
+        return POLLOUT;
+    }
+    return (short)(POLLIN | (conn->out_sent < conn->out.size ? POLLOUT : 0));
+}
+
+void client_conn_ready(struct client_conn *conn, short events)
+{
+    if (conn->state == CLIENT_CONN_CONNECTING) {
+        finish_connect(conn);
+        return;
+    }
+    if ((events & POLLOUT) != 0 && conn->fd != -1) {
+        flush_out(conn);
+    }
+    if ((events & (POLLIN | POLLERR | POLLHUP)) != 0 && conn->fd != -1) {
+        read_in(conn);
+    }
+}
+
+uint64_t client_conn_deadline(const struct client_conn *conn)
+{
+    if (conn->state == CLIENT_CONN_CONNECTING || conn->state == CLIENT_CONN_GREETING) {
+        return conn->deadline_us;
+    }
+    uint64_t first_us = UINT64_MAX;
+    list_for_each (node, &conn->in_flight) {
+        const struct client_call *call = container_of(node, struct client_call, link);
+        first_us = call->deadline_us < first_us ? call->deadline_us : first_us;
+    }
+    return first_us;
+}
+
+void client_conn_expire(struct client_conn *conn, uint64_t now_us)
+{
+    if (conn->state == CLIENT_CONN_CLOSED || now_us < client_conn_deadline(conn)) {
+        return;
+    }
+    give_up(conn,
+            conn->state == CLIENT_CONN_CONNECTING
+                ? say_unreachable(conn, ERR_TIMED_OUT, "no answer in time")
+                : client_say(conn->why, ERR_TIMED_OUT, "%s did not answer in time", conn->name));
 }

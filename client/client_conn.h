@@ -1,24 +1,31 @@
-/* One connection to a broker: versions agreed on, requests out, answers in.
+/* One connection to a broker as a state machine: it connects, agrees on versions, then carries
+ * requests out and answers in, several at a time.
  *
- * Requests may be pipelined: answers come in the order of the requests. Any failure closes the
- * connection, since nobody knows where in the stream it stands; requests in flight are then lost.
+ *   CLOSED --dial--> CONNECTING --> GREETING (ApiVersions) --> OPEN
+ *      ^                  |             |                        |
+ *      +------------------+-------------+---- any failure -------+
  *
- * One thread at a time, as the client.
+ * Calls that were posted before it is open wait. A failure closes the connection, since nobody
+ * knows where in the stream it stands, and finishes all its calls with that error. Finished calls
+ * are put on a list of the owner's, never called back from in here: so a callback may post again.
+ *
+ * The client's thread, with the lock held.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "client/client_call.h"
 #include "client/client_env.h"
-#include "core/arena.h"
+#include "core/list.h"
 #include "core/wbuf.h"
 
 enum {
     CLIENT_APIS_MAX = 128,             /* API keys from here on are not looked at. */
-    CLIENT_IN_FLIGHT_MAX = 8,          /* Requests without an answer. */
     CLIENT_FRAME_SIZE_MAX = 256 << 20, /* A larger answer is refused. */
     CLIENT_NAME_SIZE = CLIENT_HOST_SIZE + 8,
+    CLIENT_PREFIX_SIZE = 4, /* A frame's own size. */
 };
 
 struct client_versions {
@@ -26,73 +33,71 @@ struct client_versions {
     int16_t max; /* < min: not served. */
 };
 
-struct client_in_flight {
-    int16_t api_key;
-    int16_t version;
-    int32_t correlation_id;
+enum client_conn_state {
+    CLIENT_CONN_CLOSED,
+    CLIENT_CONN_CONNECTING,
+    CLIENT_CONN_GREETING,
+    CLIENT_CONN_OPEN,
 };
 
 struct client_conn {
     struct client_env *env;
     const char *client_id;
+    struct list *finished; /* Of the owner: where calls go when they are over. */
+    enum client_conn_state state;
     int fd;                      /* -1: closed. */
     char name[CLIENT_NAME_SIZE]; /* "host:port", for messages. */
+    int32_t advertised_id;       /* Of the broker that the cluster says is there; -1: unknown. */
+    enum err failure;            /* Why it is closed; ERR_OK: it never failed. */
+    char why[CLIENT_WHY_SIZE];
+    uint64_t deadline_us; /* Until it must be open. */
+    struct client_place places[CLIENT_PLACES_MAX];
+    size_t places_count;
+    size_t place_next;
+    int16_t greeting_version;
     struct client_versions versions[CLIENT_APIS_MAX];
     int32_t correlation_next;
-    struct client_in_flight in_flight[CLIENT_IN_FLIGHT_MAX]; /* Oldest first. */
+    struct list waiting;   /* Calls, until it is open. */
+    struct list in_flight; /* Calls that were sent, oldest first. */
     size_t in_flight_count;
-    struct wbuf out;
-    uint8_t *frame; /* The latest answer. */
-    size_t frame_capacity;
+    struct wbuf out; /* Requests; those before out_sent are with the kernel. */
+    size_t out_sent;
+    uint64_t sent_size;  /* Of all requests so far, on this connection. */
+    uint64_t taken_size; /* The same, with what is still in out. */
+    /* The answer that is coming in. */
+    uint8_t prefix[CLIENT_PREFIX_SIZE];
+    size_t prefix_size;
+    uint8_t *frame; /* NULL: the prefix is not whole. */
+    size_t frame_size;
+    size_t frame_got;
 };
 
-/* A request and where its answer goes. */
-struct client_call {
-    int16_t api_key;
-    int16_t version_max; /* 0: no limit of the caller's; else use no newer one. */
-    bool has_no_answer;  /* Produce with acks 0. */
-    void *request;       /* struct <api>_request */
-    /* Optional: makes the request one that the version, now known, can say. */
-    void (*fit)(void *request, int16_t version);
-    struct arena *arena; /* Where arrays of the answer go. */
-    void *response;      /* struct <api>_response; its slices point into the connection's frame:
-                            valid until the next answer, or as long as the frame after
-                            client_conn_take_frame. */
-};
-
-/* client_id must outlive it. */
-void client_conn_init(struct client_conn *conn, struct client_env *env, const char *client_id);
-/* Closes. */
+/* client_id and finished must outlive it. */
+void client_conn_init(struct client_conn *conn,
+                      struct client_env *env,
+                      const char *client_id,
+                      struct list *finished);
+/* Closes; there must be no calls. */
 void client_conn_done(struct client_conn *conn);
 
-/* Connects and asks for the versions. */
-enum err client_conn_open(struct client_conn *conn,
-                          const struct client_address *address,
-                          uint64_t deadline_us);
-void client_conn_close(struct client_conn *conn);
+/* Begins to connect; failure is a state as later failures are. */
+void client_conn_dial(struct client_conn *conn,
+                      const struct client_address *address,
+                      int32_t advertised_id,
+                      uint64_t deadline_us);
 
-static inline bool client_conn_is_open(const struct client_conn *conn)
-{
-    return conn->fd != -1;
-}
+/* Closes, and finishes all calls with e; why is copied. */
+void client_conn_fail(struct client_conn *conn, enum err e, const char *why);
 
-/* The newest version of the api that both know, not above version_max unless that is 0.
- * ERR_UNSUPPORTED if there is none. */
-enum err client_conn_version(struct client_conn *conn,
-                             int16_t api_key,
-                             int16_t version_max,
-                             int16_t *ret_version);
+/* Sends the call, or keeps it until the connection is open. */
+void client_conn_post(struct client_conn *conn, struct client_call *call);
 
-/* ERR_INVALID if the request cannot be said in the version. ERR_INVALID and ERR_UNSUPPORTED leave
- * the connection open. */
-enum err
-client_conn_send(struct client_conn *conn, const struct client_call *call, uint64_t deadline_us);
-/* The answer to the oldest request in flight, which must have been call's. */
-enum err
-client_conn_receive(struct client_conn *conn, const struct client_call *call, uint64_t deadline_us);
-/* Send, and receive unless the call has no answer. Nothing may be in flight. */
-enum err
-client_conn_call(struct client_conn *conn, const struct client_call *call, uint64_t deadline_us);
+/* The events of poll that it waits for; 0: it is closed. */
+short client_conn_events(const struct client_conn *conn);
+/* What poll said. */
+void client_conn_ready(struct client_conn *conn, short events);
 
-/* The memory of the latest answer, which becomes the caller's (free). */
-uint8_t *client_conn_take_frame(struct client_conn *conn);
+/* When client_conn_expire has something to do; UINT64_MAX: never. */
+uint64_t client_conn_deadline(const struct client_conn *conn);
+/* Who did not connect or answer in time is closed. */
+void client_conn_expire(struct client_conn *conn, uint64_t now_us);

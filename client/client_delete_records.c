@@ -68,7 +68,7 @@ enum err client_delete_records(struct client *c,
 {
     struct client_leaders_part *parts = calloc(deletions_count + 1, sizeof(*parts));
     if (parts == NULL) {
-        return client_fail(c->env, ERR_BUSY, "no memory to delete records");
+        return client_fail(c, ERR_BUSY, "no memory to delete records");
     }
     for (size_t i = 0; i < deletions_count; i++) {
         parts[i].partition = deletions[i].partition;

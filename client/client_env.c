@@ -9,16 +9,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
     PORT_DEFAULT = 9092,
-    WAIT_MS_MAX = 60 * 60 * 1000, /* Longer waits are cut into pieces: poll counts in int. */
     PORT_TEXT_SIZE = 6,
+    WAIT_US_MAX = 3600 * 1000000LL, /* Longer waits are cut into pieces. */
 };
 
-enum err client_fail(struct client_env *env, enum err e, const char *format, ...)
+enum err client_say(char why[CLIENT_WHY_SIZE], enum err e, const char *format, ...)
 {
     /* Via a copy: the arguments may name the line that is replaced. */
     char line[CLIENT_WHY_SIZE];
@@ -26,115 +26,83 @@ enum err client_fail(struct client_env *env, enum err e, const char *format, ...
     va_start(arguments, format);
     (void)vsnprintf(line, sizeof(line), format, arguments);
     va_end(arguments);
-    memcpy(env->why, line, sizeof(line));
+    memcpy(why, line, sizeof(line));
     return e;
 }
 
-static enum err wait_with_poll(struct client_env *env, int fd, short events, uint64_t deadline_us)
-{
-    for (;;) {
-        const uint64_t now_us = clock_now_us(env->clock);
-        /* Rounded up: waking a little late beats spinning through the last millisecond. */
-        uint64_t left_ms = now_us < deadline_us ? (deadline_us - now_us + 999) / 1000 : 0;
-        left_ms = left_ms > WAIT_MS_MAX ? WAIT_MS_MAX : left_ms;
-        struct pollfd one = {.fd = fd, .events = events};
-        const int ready = poll(&one, fd == -1 ? 0 : 1, (int)left_ms);
-        if (ready > 0) {
-            return ERR_OK;
-        }
-        if (ready == -1 && errno != EINTR) {
-            return ERR_IO;
-        }
-        if (left_ms == 0) {
-            return ERR_TIMED_OUT;
-        }
-    }
-}
-
-/* Words for people: strerror's start with a capital. */
-static void errno_text(int number, char text[64])
+void client_errno_text(int number, char ret_text[64])
 {
     char memory[64];
-    (void)snprintf(text, 64, "%s", strerror_r(number, memory, sizeof(memory)));
-    if (text[0] >= 'A' && text[0] <= 'Z' && text[1] >= 'a' && text[1] <= 'z') {
-        text[0] = (char)(text[0] - 'A' + 'a');
+    (void)snprintf(ret_text, 64, "%s", strerror_r(number, memory, sizeof(memory)));
+    if (ret_text[0] >= 'A' && ret_text[0] <= 'Z' && ret_text[1] >= 'a' && ret_text[1] <= 'z') {
+        ret_text[0] = (char)(ret_text[0] - 'A' + 'a');
     }
 }
 
-static enum err finish_connect(struct client_env *env, int fd, uint64_t deadline_us, int *ret_errno)
+static void
+poll_kernel(struct client_env *env, struct pollfd *fds, size_t count, uint64_t deadline_us)
 {
-    const enum err e = env->wait(env, fd, POLLOUT, deadline_us);
-    *ret_errno = ETIMEDOUT;
-    if (e != ERR_OK) {
-        return e;
+    const uint64_t now_us = clock_now_us(env->clock);
+    uint64_t left_us = now_us < deadline_us ? deadline_us - now_us : 0;
+    left_us = left_us > WAIT_US_MAX ? WAIT_US_MAX : left_us;
+    const struct timespec left = {
+        .tv_sec = (time_t)(left_us / 1000000),
+        .tv_nsec = (long)(left_us % 1000000 * 1000),
+    };
+    /* Interrupted or refused: nothing is ready, and the caller comes back. */
+    if (ppoll(fds, count, &left, NULL) == -1) {
+        for (size_t i = 0; i < count; i++) {
+            fds[i].revents = 0;
+        }
     }
-    socklen_t size = sizeof(*ret_errno);
-    if (getsockopt(fd, SOL_SOCKET, SO_ERROR, ret_errno, &size) == -1) {
-        *ret_errno = errno;
-    }
-    return *ret_errno == 0 ? ERR_OK : ERR_CLOSED;
 }
 
-static enum err connect_to(struct client_env *env,
-                           const struct addrinfo *info,
-                           uint64_t deadline_us,
-                           int *ret_fd,
-                           int *ret_errno)
+static const char *resolve_name(struct client_env *env,
+                                const struct client_address *a,
+                                struct client_place places[CLIENT_PLACES_MAX],
+                                size_t *ret_count)
 {
-    const int fd = socket(info->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (fd == -1) {
-        *ret_errno = errno;
-        return ERR_CLOSED;
-    }
-    enum err e = ERR_OK;
-    if (connect(fd, info->ai_addr, info->ai_addrlen) == -1) {
-        *ret_errno = errno;
-        e = errno == EINPROGRESS ? finish_connect(env, fd, deadline_us, ret_errno) : ERR_CLOSED;
-    }
-    if (e != ERR_OK) {
-        (void)close(fd);
-        return e;
-    }
-    /* Requests are written whole: there is nothing to wait for. */
-    const int is_on = 1;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &is_on, sizeof(is_on));
-    *ret_fd = fd;
-    return ERR_OK;
-}
-
-static enum err
-dial_tcp(struct client_env *env, const struct client_address *a, uint64_t deadline_us, int *ret_fd)
-{
+    (void)env;
     char port[PORT_TEXT_SIZE];
     (void)snprintf(port, sizeof(port), "%u", a->port);
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *infos = NULL;
     const int failure = getaddrinfo(a->host, port, &hints, &infos);
     if (failure != 0) {
-        return client_fail(env,
-                           ERR_CLOSED,
-                           "cannot reach %s:%u (%s)",
-                           a->host,
-                           a->port,
-                           failure == EAI_NONAME ? "no such host name" : gai_strerror(failure));
+        return failure == EAI_NONAME ? "no such host name" : gai_strerror(failure);
     }
-    enum err e = ERR_CLOSED;
-    int number = 0;
-    for (const struct addrinfo *info = infos; info != NULL && e != ERR_OK; info = info->ai_next) {
-        e = connect_to(env, info, deadline_us, ret_fd, &number);
+    size_t count = 0;
+    for (const struct addrinfo *info = infos; info != NULL && count < CLIENT_PLACES_MAX;
+         info = info->ai_next) {
+        places[count].size = info->ai_addrlen;
+        memcpy(&places[count++].address, info->ai_addr, info->ai_addrlen);
     }
     freeaddrinfo(infos);
-    if (e != ERR_OK) {
-        char text[64];
-        errno_text(number, text);
-        return client_fail(env,
-                           e,
-                           "cannot reach %s:%u (%s)",
-                           a->host,
-                           a->port,
-                           e == ERR_TIMED_OUT ? "no answer in time" : text);
+    *ret_count = count;
+    return NULL;
+}
+
+static int dial_tcp(struct client_env *env, const struct client_place *place, int *ret_fd)
+{
+    (void)env;
+    const int family = place->address.ss_family;
+    const int fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd == -1) {
+        return errno;
     }
-    return ERR_OK;
+    int number = 0;
+    if (connect(fd, (const struct sockaddr *)&place->address, place->size) == -1) {
+        number = errno;
+    }
+    if (number != 0 && number != EINPROGRESS) {
+        (void)close(fd);
+        return number;
+    }
+    /* Requests are written whole: there is nothing to wait for. */
+    const int is_on = 1;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &is_on, sizeof(is_on));
+    *ret_fd = fd;
+    return number;
 }
 
 void client_env_init(struct client_env *env, struct clock *clock, struct rand *rand)
@@ -142,8 +110,9 @@ void client_env_init(struct client_env *env, struct clock *clock, struct rand *r
     *env = (struct client_env){
         .clock = clock,
         .rand = rand,
+        .resolve = resolve_name,
         .dial = dial_tcp,
-        .wait = wait_with_poll,
+        .poll = poll_kernel,
     };
 }
 

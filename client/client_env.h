@@ -1,12 +1,13 @@
-/* What the client needs of the world: connections, waiting, time, randomness, and the line that
- * says what went wrong. Tests put their own in place.
+/* What the client needs of the world: names looked up, connections, waiting, time, randomness.
+ * Tests put their own in place.
  *
- * One thread at a time, as the client.
+ * The client's thread only, but for the clock and the functions that are pure.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include "client/client.h"
 #include "core/clock.h"
@@ -14,25 +15,35 @@
 
 enum {
     CLIENT_HOST_SIZE = 256,
+    CLIENT_PLACES_MAX = 8, /* Addresses of one host name that are tried. */
 };
+
+struct pollfd;
 
 struct client_address {
     char host[CLIENT_HOST_SIZE];
     uint16_t port;
 };
 
+/* One of the addresses that a host name stands for. */
+struct client_place {
+    struct sockaddr_storage address;
+    socklen_t size;
+};
+
 struct client_env {
     struct clock *clock;
     struct rand *rand;
-    /* A connected non-blocking descriptor. Fails with client_fail. */
-    enum err (*dial)(struct client_env *env,
-                     const struct client_address *address,
-                     uint64_t deadline_us,
-                     int *ret_fd);
-    /* Until fd is ready for events (those of poll), or the deadline: ERR_TIMED_OUT. fd -1: until
-     * the deadline in any case. Says nothing in why. */
-    enum err (*wait)(struct client_env *env, int fd, short events, uint64_t deadline_us);
-    char why[CLIENT_WHY_SIZE];
+    /* At least one place, or the reason why there is none. Blocks as long as the C library does. */
+    const char *(*resolve)(struct client_env *env,
+                           const struct client_address *address,
+                           struct client_place places[CLIENT_PLACES_MAX],
+                           size_t *ret_count);
+    /* Begins to connect a non-blocking socket. 0, EINPROGRESS (then wait for POLLOUT), or the errno
+     * that says why not. */
+    int (*dial)(struct client_env *env, const struct client_place *place, int *ret_fd);
+    /* Until a descriptor is ready, or the deadline. */
+    void (*poll)(struct client_env *env, struct pollfd *fds, size_t count, uint64_t deadline_us);
 };
 
 /* The kernel's sockets. clock and rand must outlive env. */
@@ -40,12 +51,10 @@ void client_env_init(struct client_env *env, struct clock *clock, struct rand *r
 
 /* Writes the line and returns e. */
 [[gnu::format(printf, 3, 4)]] enum err
-client_fail(struct client_env *env, enum err e, const char *format, ...);
+client_say(char why[CLIENT_WHY_SIZE], enum err e, const char *format, ...);
 
-static inline uint64_t client_deadline_us(struct client_env *env, uint32_t timeout_ms)
-{
-    return clock_now_us(env->clock) + (uint64_t)timeout_ms * 1000;
-}
+/* Words for an errno, as they stand within a line: without a capital. */
+void client_errno_text(int number, char ret_text[64]);
 
 /* "HOST:PORT" or "[V6]:PORT"; false if it is neither. The port may be missing: 9092. */
 bool client_address_parse(struct slice text, struct client_address *ret_address);

@@ -13,7 +13,7 @@ void client_leaders_take(struct client_leaders *x, int32_t partition, int16_t co
     }
     if (code != KAFKA_NONE) {
         if (x->refusal == ERR_OK) {
-            x->refusal = client_fail(x->client->env,
+            x->refusal = client_fail(x->client,
                                      client_err_of(code),
                                      "%s %s[%d]: %s",
                                      x->api->failing,
@@ -33,40 +33,65 @@ void client_leaders_take(struct client_leaders *x, int32_t partition, int16_t co
     }
 }
 
-/* ERR_CLOSED and ERR_NOT_FOUND are worth another try, unless a broker said so. */
-static enum err ask_node(struct client_leaders *x, int32_t node_id)
+/* All parts that the leader of this one leads; parts[0] is it. NULL without memory. */
+static const struct client_leaders_part **
+parts_with(struct client_leaders *x, size_t first, size_t *ret_count)
+{
+    const int32_t node_id = x->topic.leaders[x->parts[first].partition];
+    const struct client_leaders_part **parts =
+        arena_alloc_array(&x->arena, x->parts_count, sizeof(*parts));
+    *ret_count = 0;
+    for (size_t i = first; parts != NULL && i < x->parts_count; i++) {
+        struct client_leaders_part *part = &x->parts[i];
+        if (!part->is_answered && x->topic.leaders[part->partition] == node_id) {
+            part->is_asked = true;
+            parts[(*ret_count)++] = part;
+        }
+    }
+    return parts;
+}
+
+/* Asks the leader of a part. ERR_CLOSED and ERR_NOT_FOUND are worth another try, unless a broker
+ * said so. */
+static enum err ask_leader(struct client_leaders *x, size_t first)
 {
     struct client *c = x->client;
     arena_reset(&x->arena);
-    const struct client_leaders_part **parts =
-        arena_alloc(&x->arena, x->parts_count * sizeof(*parts));
     size_t count = 0;
-    for (size_t i = 0; parts != NULL && i < x->parts_count; i++) {
-        const struct client_leaders_part *part = &x->parts[i];
-        if (!part->is_answered && x->topic.leaders[part->partition] == node_id) {
-            parts[count++] = part;
-        }
-    }
-    if (parts != NULL && count == 0) {
-        return ERR_OK;
-    }
-    const struct client_call call = {
+    const struct client_leaders_part **parts = parts_with(x, first, &count);
+    struct client_call call = {
         .api_key = x->api->api_key,
+        .node_id = x->topic.leaders[x->parts[first].partition],
         .request = parts == NULL ? NULL : x->api->new_request(x, parts, count),
         .arena = &x->arena,
         .response = x->api->new_response(x),
     };
     if (call.request == NULL || call.response == NULL) {
-        return client_fail(c->env, ERR_BUSY, "no memory for the request");
+        return client_fail(c, ERR_BUSY, "no memory for the request");
     }
-    struct client_conn *conn = NULL;
-    enum err e = client_link_to(c, node_id, &conn);
-    if (e == ERR_OK) {
-        e = client_conn_call(conn, &call, client_deadline_us(c->env, c->timeout_ms));
+    if (call.node_id < 0) {
+        return ERR_OK; /* It has none: still unanswered. */
     }
+    enum err e = client_ask(c, &call);
     if (e == ERR_OK) {
         x->api->read_response(x, call.response);
         e = x->refusal;
+    }
+    client_call_done(&call);
+    return e;
+}
+
+/* Every leader once. */
+static enum err ask_leaders(struct client_leaders *x)
+{
+    for (size_t i = 0; i < x->parts_count; i++) {
+        x->parts[i].is_asked = false;
+    }
+    enum err e = ERR_OK;
+    for (size_t i = 0; e == ERR_OK && i < x->parts_count; i++) {
+        if (!x->parts[i].is_answered && !x->parts[i].is_asked) {
+            e = ask_leader(x, i);
+        }
     }
     return e;
 }
@@ -84,21 +109,18 @@ static const struct client_leaders_part *first_unanswered(const struct client_le
 static enum err ask_until_answered(struct client_leaders *x)
 {
     struct client *c = x->client;
-    const uint64_t deadline_us = client_deadline_us(c->env, c->timeout_ms);
+    const uint64_t deadline_us = client_after_us(c, c->timeout_ms);
     for (uint32_t attempt = 1;; attempt++) {
-        enum err e = ERR_OK;
-        for (size_t n = 0; e == ERR_OK && n < c->nodes_count; n++) {
-            e = ask_node(x, c->nodes[n].id);
-        }
+        enum err e = ask_leaders(x);
         const struct client_leaders_part *missing = first_unanswered(x);
         const bool is_curable =
             x->refusal == ERR_OK && (e == ERR_OK || e == ERR_CLOSED || e == ERR_NOT_FOUND);
         if (!is_curable || (e == ERR_OK && missing == NULL)) {
             return e;
         }
-        if (clock_now_us(c->env->clock) >= deadline_us) {
+        if (client_now_us(c) >= deadline_us) {
             return e != ERR_OK ? e
-                               : client_fail(c->env,
+                               : client_fail(c,
                                              ERR_NOT_LEADER,
                                              "%s[%d] has no leader that answers",
                                              x->topic.name,
@@ -123,7 +145,7 @@ enum err client_leaders_ask(struct client *c,
     enum err e = client_topic_init(c, topic, &x.topic);
     for (size_t i = 0; e == ERR_OK && i < parts_count; i++) {
         if (parts[i].partition < 0 || parts[i].partition >= x.topic.partitions_count) {
-            e = client_fail(c->env,
+            e = client_fail(c,
                             ERR_INVALID,
                             "topic '%s' has no partition %d, only 0 to %d",
                             topic,

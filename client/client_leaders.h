@@ -2,7 +2,7 @@
  * partition has answered or the time is up. For requests that do no harm when carried out twice.
  * Private to client/.
  *
- * One thread at a time, as the client.
+ * The caller's thread, without the client's lock.
  */
 #pragma once
 
@@ -16,6 +16,7 @@
 struct client_leaders_part {
     int32_t partition;
     bool is_answered;
+    bool is_asked;    /* In this round. */
     int64_t question; /* What they mean is the api's: an offset, a time. */
     int64_t answer;
 };

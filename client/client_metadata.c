@@ -15,17 +15,18 @@ enum {
 
 /* Brokers whose address makes no sense are left out: their partitions then have no reachable
  * leader, which is said when one is needed. */
-static enum err learn_nodes(struct client *c, const struct metadata_response *m)
+enum err
+client_learn_nodes(struct client *c, const struct metadata_response *m, char why[CLIENT_WHY_SIZE])
 {
     struct client_node *nodes = calloc(m->brokers_count + 1, sizeof(*nodes));
     if (nodes == NULL) {
-        return client_fail(c->env, ERR_BUSY, "no memory for the list of brokers");
+        return client_say(why, ERR_BUSY, "no memory for the list of brokers");
     }
     size_t count = 0;
     for (size_t i = 0; i < m->brokers_count; i++) {
         const struct metadata_response_broker *b = &m->brokers[i];
         if (b->host.size == 0 || b->host.size >= CLIENT_HOST_SIZE || b->port <= 0 ||
-            b->port > UINT16_MAX) {
+            b->port > UINT16_MAX || b->node_id < 0) {
             continue;
         }
         struct client_node *node = &nodes[count++];
@@ -41,48 +42,69 @@ static enum err learn_nodes(struct client *c, const struct metadata_response *m)
 
 /* Older versions cannot say that nothing is to be created: those brokers do as their
  * auto.create.topics.enable says. */
-static void fit_metadata(void *message, int16_t version)
+void client_metadata_fit(void *message, int16_t version)
 {
     const int16_t choice_version_min = 4;
     struct metadata_request *request = message;
     request->allow_auto_topic_creation = version < choice_version_min;
 }
 
+bool client_metadata_fill(struct arena *arena,
+                          const char *const *names,
+                          size_t names_count,
+                          struct metadata_request *ret_request)
+{
+    metadata_request_init(ret_request);
+    ret_request->topics = NULL; /* All. */
+    if (names == NULL) {
+        return true;
+    }
+    ret_request->topics = arena_alloc_array(arena, names_count, sizeof(*ret_request->topics));
+    if (ret_request->topics == NULL) {
+        return false;
+    }
+    ret_request->topics_count = names_count;
+    for (size_t i = 0; i < names_count; i++) {
+        metadata_request_topic_init(&ret_request->topics[i]);
+        ret_request->topics[i].name = slice_of_string(names[i]);
+    }
+    return true;
+}
+
 enum err client_metadata_ask(struct client *c,
                              const char *const *names,
                              size_t names_count,
-                             struct arena *arena,
+                             struct client_call *call,
                              struct metadata_response *ret_response)
 {
     struct metadata_request request;
-    metadata_request_init(&request);
-    request.topics = NULL; /* All. */
-    if (names != NULL) {
-        request.topics = arena_alloc_array(arena, names_count, sizeof(*request.topics));
-        if (request.topics == NULL) {
-            return client_fail(c->env, ERR_BUSY, "no memory to ask for %zu topics", names_count);
-        }
-        request.topics_count = names_count;
+    metadata_response_init(ret_response);
+    if (!client_metadata_fill(call->arena, names, names_count, &request)) {
+        return client_fail(c, ERR_BUSY, "no memory to ask for %zu topics", names_count);
     }
-    for (size_t i = 0; i < request.topics_count; i++) {
-        metadata_request_topic_init(&request.topics[i]);
-        request.topics[i].name = slice_of_string(names[i]);
-    }
-    const struct client_call call = {
-        .api_key = API_METADATA,
-        .request = &request,
-        .fit = fit_metadata,
-        .arena = arena,
-        .response = ret_response,
-    };
-    enum err e = client_ask_any(c, &call);
+    call->api_key = API_METADATA;
+    call->node_id = CLIENT_NODE_ANY;
+    call->is_repeatable = true;
+    call->request = &request;
+    call->fit = client_metadata_fit;
+    call->response = ret_response;
+    enum err e = client_ask(c, call);
     if (e == ERR_OK && ret_response->error_code != KAFKA_NONE) {
-        e = client_fail(c->env,
+        e = client_fail(c,
                         client_err_of(ret_response->error_code),
                         "the broker does not describe the cluster: %s",
                         client_error_text(ret_response->error_code));
     }
-    return e == ERR_OK ? learn_nodes(c, ret_response) : e;
+    if (e == ERR_OK) {
+        char why[CLIENT_WHY_SIZE];
+        client_lock(c);
+        e = client_learn_nodes(c, ret_response, why);
+        client_unlock(c);
+        if (e != ERR_OK) {
+            e = client_fail(c, e, "%s", why);
+        }
+    }
+    return e;
 }
 
 /* ---- for callers: the cluster as a whole ---- */
@@ -198,17 +220,18 @@ enum err client_describe(struct client *c,
 {
     struct description *d = calloc(1, sizeof(*d));
     if (d == NULL) {
-        return client_fail(c->env, ERR_BUSY, "no memory for a description of the cluster");
+        return client_fail(c, ERR_BUSY, "no memory for a description of the cluster");
     }
     arena_init(&d->arena, CLIENT_ARENA_SIZE_MAX);
     struct arena scratch;
     arena_init(&scratch, CLIENT_ARENA_SIZE_MAX);
     struct metadata_response m;
-    metadata_response_init(&m);
-    enum err e = client_metadata_ask(c, names, names_count, &scratch, &m);
+    struct client_call call = {.arena = &scratch};
+    enum err e = client_metadata_ask(c, names, names_count, &call, &m);
     if (e == ERR_OK && !copy_cluster(d, &m)) {
-        e = client_fail(c->env, ERR_BUSY, "no memory for a description of the cluster");
+        e = client_fail(c, ERR_BUSY, "no memory for a description of the cluster");
     }
+    client_call_done(&call);
     arena_done(&scratch);
     if (e != ERR_OK) {
         client_cluster_free(&d->cluster);
@@ -229,10 +252,10 @@ enum err client_topic_why(struct client *c, const struct client_topic_info *topi
         return ERR_OK;
     }
     if (topic->err == ERR_TOPIC_UNKNOWN) {
-        return client_fail(c->env, topic->err, "topic '%.*s' does not exist", size, name);
+        return client_fail(c, topic->err, "topic '%.*s' does not exist", size, name);
     }
     return client_fail(
-        c->env, topic->err, "topic '%.*s' cannot be used (%s)", size, name, err_name(topic->err));
+        c, topic->err, "topic '%.*s' cannot be used (%s)", size, name, err_name(topic->err));
 }
 
 void client_cluster_free(struct client_cluster *cluster)
@@ -246,19 +269,15 @@ void client_cluster_free(struct client_cluster *cluster)
     free(d);
 }
 
-/* ---- for producers and consumers: one topic ---- */
+/* ---- one topic ---- */
 
-static enum err
-say_topic(struct client *c, const char *name, const struct metadata_response_topic *t)
+static enum err say_topic(const char *name, int16_t code, char why[CLIENT_WHY_SIZE])
 {
-    if (t->error_code == KAFKA_UNKNOWN_TOPIC_OR_PARTITION) {
-        return client_fail(c->env, ERR_TOPIC_UNKNOWN, "topic '%s' does not exist", name);
+    if (code == KAFKA_UNKNOWN_TOPIC_OR_PARTITION) {
+        return client_say(why, ERR_TOPIC_UNKNOWN, "topic '%s' does not exist", name);
     }
-    return client_fail(c->env,
-                       client_err_of(t->error_code),
-                       "topic '%s' cannot be used: %s",
-                       name,
-                       client_error_text(t->error_code));
+    return client_say(
+        why, client_err_of(code), "topic '%s' cannot be used: %s", name, client_error_text(code));
 }
 
 /* Leaders by partition, from an answer whose order and numbers nobody guarantees. */
@@ -277,73 +296,40 @@ static int32_t *leaders_of(const struct metadata_response_topic *t)
     return leaders;
 }
 
-static enum err
-take_topic(struct client *c, struct client_topic *t, const struct metadata_response *m)
+enum err client_topic_take(struct client_topic *t,
+                           const struct metadata_response *m,
+                           char why[CLIENT_WHY_SIZE])
 {
     if (m->topics_count != 1) {
-        return client_fail(
-            c->env, ERR_CORRUPT, "asked for topic '%s', told of %zu", t->name, m->topics_count);
+        return client_say(
+            why, ERR_CORRUPT, "asked for topic '%s', told of %zu", t->name, m->topics_count);
     }
     const struct metadata_response_topic *found = &m->topics[0];
     const bool is_usable =
         found->error_code == KAFKA_NONE ||
         (found->error_code == KAFKA_LEADER_NOT_AVAILABLE && found->partitions_count > 0);
     if (!is_usable) {
-        return say_topic(c, t->name, found);
+        return say_topic(t->name, found->error_code, why);
     }
     if (found->partitions_count == 0 || found->partitions_count > INT32_MAX) {
-        return client_fail(c->env, ERR_CORRUPT, "topic '%s' has no partitions", t->name);
+        return client_say(why, ERR_CORRUPT, "topic '%s' has no partitions", t->name);
     }
     if (t->partitions_count > 0 && !uuid_equal(&t->id, &found->topic_id)) {
-        return client_fail(c->env,
-                           ERR_TOPIC_UNKNOWN,
-                           "topic '%s' was deleted and created again meanwhile",
-                           t->name);
+        return client_say(
+            why, ERR_TOPIC_UNKNOWN, "topic '%s' was deleted and created again meanwhile", t->name);
+    }
+    if (found->partitions_count < (size_t)t->partitions_count) {
+        return client_say(why, ERR_CORRUPT, "topic '%s' lost partitions", t->name);
     }
     int32_t *leaders = leaders_of(found);
     if (leaders == NULL) {
-        return client_fail(c->env, ERR_BUSY, "no memory for the leaders of '%s'", t->name);
+        return client_say(why, ERR_BUSY, "no memory for the leaders of '%s'", t->name);
     }
     free(t->leaders);
     t->leaders = leaders;
     t->id = found->topic_id;
     t->partitions_count = (int32_t)found->partitions_count;
     return ERR_OK;
-}
-
-enum err client_topic_refresh(struct client *c, struct client_topic *t)
-{
-    struct arena arena;
-    arena_init(&arena, CLIENT_ARENA_SIZE_MAX);
-    struct metadata_response m;
-    metadata_response_init(&m);
-    const char *const name = t->name;
-    enum err e = client_metadata_ask(c, &name, 1, &arena, &m);
-    if (e == ERR_OK) {
-        e = take_topic(c, t, &m);
-    }
-    arena_done(&arena);
-    return e;
-}
-
-enum err client_topic_init(struct client *c, const char *name, struct client_topic *ret_topic)
-{
-    struct client_topic t = {.name = strdup(name)};
-    enum err e =
-        t.name == NULL ? client_fail(c->env, ERR_BUSY, "no memory") : client_topic_refresh(c, &t);
-    if (e != ERR_OK) {
-        client_topic_done(&t);
-        return e;
-    }
-    *ret_topic = t;
-    return ERR_OK;
-}
-
-void client_topic_done(struct client_topic *t)
-{
-    free(t->name);
-    free(t->leaders);
-    *t = (struct client_topic){0};
 }
 
 static bool has_all_leaders(const struct client_topic *t)
@@ -358,7 +344,7 @@ static bool has_all_leaders(const struct client_topic *t)
 
 enum err client_wait_for_leaders(struct client *c, const char *topic, uint32_t timeout_ms)
 {
-    const uint64_t deadline_us = client_deadline_us(c->env, timeout_ms);
+    const uint64_t deadline_us = client_after_us(c, timeout_ms);
     for (;;) {
         struct client_topic t;
         enum err e = client_topic_init(c, topic, &t);
@@ -373,14 +359,14 @@ enum err client_wait_for_leaders(struct client *c, const char *topic, uint32_t t
         if (e != ERR_OK && e != ERR_TOPIC_UNKNOWN && e != ERR_NOT_LEADER) {
             return e;
         }
-        const uint64_t now_us = clock_now_us(c->env->clock);
+        const uint64_t now_us = client_now_us(c);
         if (now_us >= deadline_us) {
-            return client_fail(c->env,
+            return client_fail(c,
                                ERR_TIMED_OUT,
                                "not every partition of '%s' has a leader after %u ms",
                                topic,
                                timeout_ms);
         }
-        (void)c->env->wait(c->env, -1, 0, now_us + LEADERS_POLL_MS * 1000);
+        client_sleep(c, now_us + LEADERS_POLL_MS * 1000);
     }
 }

@@ -69,7 +69,7 @@ enum err client_find_offsets(struct client *c,
 {
     struct client_leaders_part *parts = calloc(offsets_count + 1, sizeof(*parts));
     if (parts == NULL) {
-        return client_fail(c->env, ERR_BUSY, "no memory to look for offsets");
+        return client_fail(c, ERR_BUSY, "no memory to look for offsets");
     }
     for (size_t i = 0; i < offsets_count; i++) {
         parts[i].partition = offsets[i].partition;

@@ -22,13 +22,14 @@ enum err client_create_partitions(struct client *c,
     request.timeout_ms = (int32_t)c->timeout_ms;
     struct create_partitions_response response;
     create_partitions_response_init(&response);
-    const struct client_call call = {
+    struct client_call call = {
         .api_key = API_CREATE_PARTITIONS,
+        .node_id = CLIENT_NODE_ANY,
         .request = &request,
         .arena = &arena,
         .response = &response,
     };
-    enum err e = client_ask_once(c, &call);
+    enum err e = client_ask(c, &call);
     if (e == ERR_OK) {
         client_init_results(ret_result, 1);
         for (size_t i = 0; i < response.results_count; i++) {
@@ -38,6 +39,7 @@ enum err client_create_partitions(struct client *c,
             }
         }
     }
+    client_call_done(&call);
     arena_done(&arena);
     return e;
 }

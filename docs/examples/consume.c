@@ -10,23 +10,31 @@ enum {
     WAIT_MS = 1000,
 };
 
+static void print(const struct client_record *r)
+{
+    printf("%d:%lld %.*s\n",
+           r->partition,
+           (long long)r->offset,
+           (int)r->value.size,
+           r->value.data == NULL ? "" : (const char *)r->value.data);
+}
+
 static enum err consume_all(struct client_consumer *s)
 {
     enum err e = ERR_OK;
     for (int32_t i = 0; e == ERR_OK && i < client_consumer_partitions_count(s); i++) {
-        e = client_consumer_assign(s, i, 0);
+        e = client_consumer_assign(s, i, CLIENT_OFFSET_START);
     }
-    while (e == ERR_OK && (client_consumer_has_buffered(s) || !client_consumer_is_at_end(s))) {
-        struct client_record r;
-        e = client_consumer_next(s, WAIT_MS, &r);
-        if (e == ERR_OK) {
-            printf("%d:%lld %.*s\n",
-                   r.partition,
-                   (long long)r.offset,
-                   (int)r.value.size,
-                   r.value.data == NULL ? "" : (const char *)r.value.data);
-        } else if (e == ERR_TIMED_OUT) {
-            e = ERR_OK; /* Nothing new within a second: is that the end? */
+    while (e == ERR_OK && !client_consumer_is_at_end(s)) {
+        const struct client_record *records = NULL; /* Valid until the next call. */
+        size_t count = 0;
+        e = client_consumer_poll(s, WAIT_MS, &records, &count);
+        if (e == ERR_TIMED_OUT) {
+            e = ERR_OK; /* Nothing new: is that the end? */
+            continue;
+        }
+        for (size_t i = 0; e == ERR_OK && i < count; i++) {
+            print(&records[i]);
         }
     }
     return e;

@@ -1,6 +1,7 @@
 #include "tests/unit/client/fake_broker.h"
 
 #include <criterion/criterion.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -23,41 +24,123 @@ static struct fake_broker *broker_of(struct client_env *env)
     return container_of(env, struct fake_broker, env);
 }
 
-static enum err dial(struct client_env *env,
-                     const struct client_address *address,
-                     uint64_t deadline_us,
-                     int *ret_fd)
+static const char *resolve(struct client_env *env,
+                           const struct client_address *address,
+                           struct client_place places[CLIENT_PLACES_MAX],
+                           size_t *ret_count)
 {
-    (void)deadline_us;
+    (void)env;
+    (void)address;
+    places[0] = (struct client_place){0};
+    *ret_count = 1;
+    return NULL;
+}
+
+static int dial(struct client_env *env, const struct client_place *place, int *ret_fd)
+{
+    (void)place;
     struct fake_broker *b = broker_of(env);
     if (b->dialled_count == b->connections_count) {
-        return client_fail(env, ERR_CLOSED, "cannot reach %s (script is over)", address->host);
+        return ECONNREFUSED; /* The script is over. */
     }
     struct fake_connection *c = &b->connections[b->dialled_count++];
     if (c->is_refused) {
-        return client_fail(env, ERR_CLOSED, "cannot reach %s (connection refused)", address->host);
+        return ECONNREFUSED;
     }
     int pair[2];
     cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
-    const ssize_t written = write(pair[1], c->answers.data, c->answers.size);
-    cr_assert(written == (ssize_t)c->answers.size, "the script fits the socket");
-    if (c->hangs_up) {
-        cr_assert(shutdown(pair[1], SHUT_WR) == 0);
-    }
     c->fd = pair[1];
     *ret_fd = pair[0];
-    return ERR_OK;
+    return 0;
 }
 
-static enum err wait_for(struct client_env *env, int fd, short events, uint64_t deadline_us)
+/* ---- the broker at work ---- */
+
+static uint32_t frame_size(const uint8_t *data)
+{
+    struct rbuf r = rbuf_over(data, 4);
+    return rbuf_u32(&r);
+}
+
+static void read_requests(struct fake_connection *c)
+{
+    for (;;) {
+        uint8_t *to = wbuf_extend(&c->in, 4096);
+        cr_assert(to != NULL);
+        const ssize_t got = read(c->fd, to, 4096);
+        c->in.size -= got > 0 ? 4096 - (size_t)got : 4096;
+        if (got <= 0) {
+            break;
+        }
+    }
+    while (c->in.size - c->parsed_size >= 4 &&
+           c->in.size - c->parsed_size - 4 >= frame_size(c->in.data + c->parsed_size)) {
+        c->parsed_size += frame_size(c->in.data + c->parsed_size) + 4;
+        c->requests_count++;
+    }
+}
+
+static void send_all(const struct fake_connection *c, struct slice bytes)
+{
+    const ssize_t written = send(c->fd, bytes.data, bytes.size, MSG_NOSIGNAL);
+    cr_assert(written == (ssize_t)bytes.size || written == -1, "the answer fits the socket");
+}
+
+/* One step of the script, if it is time for it. Lowers *next_us to when it is. */
+static bool take_step(struct fake_connection *c, uint64_t now_us, uint64_t *next_us)
+{
+    if (c->is_over || c->step_next == c->steps_count) {
+        return false;
+    }
+    const struct fake_step *step = &c->steps[c->step_next];
+    const bool needs_request = step->kind == FAKE_ANSWER || step->kind == FAKE_HANG_UP;
+    if (needs_request && c->requests_count == c->answered_count) {
+        return false;
+    }
+    if (step->kind == FAKE_HOLD && !c->is_released) {
+        return false;
+    }
+    if (c->due_us == 0 && step->delay_us > 0) {
+        c->due_us = now_us + step->delay_us;
+    }
+    if (c->due_us > now_us) {
+        *next_us = c->due_us < *next_us ? c->due_us : *next_us;
+        return false;
+    }
+    c->due_us = 0;
+    c->step_next++;
+    c->answered_count += needs_request;
+    if (step->kind == FAKE_HANG_UP || step->kind == FAKE_END) {
+        c->is_over = true;
+        cr_assert(shutdown(c->fd, SHUT_WR) == 0);
+    }
+    send_all(c, step->bytes);
+    return true;
+}
+
+static void work(struct fake_broker *b, uint64_t *next_us)
+{
+    for (size_t i = 0; i < b->dialled_count; i++) {
+        struct fake_connection *c = &b->connections[i];
+        if (c->fd == -1) {
+            continue;
+        }
+        read_requests(c);
+        while (take_step(c, b->clock.now_us, next_us)) {
+        }
+    }
+}
+
+static void poll_for(struct client_env *env, struct pollfd *fds, size_t count, uint64_t deadline_us)
 {
     struct fake_broker *b = broker_of(env);
-    struct pollfd one = {.fd = fd, .events = events};
-    if (fd != -1 && poll(&one, 1, 0) == 1) {
-        return ERR_OK;
+    uint64_t next_us = deadline_us;
+    work(b, &next_us);
+    if (poll(fds, count, 0) > 0) {
+        return;
     }
-    b->clock.now_us = deadline_us > b->clock.now_us ? deadline_us : b->clock.now_us;
-    return ERR_TIMED_OUT;
+    cr_assert(next_us != UINT64_MAX, "the client would wait for ever");
+    b->clock.now_us = next_us > b->clock.now_us ? next_us : b->clock.now_us;
 }
 
 void fake_broker_init(struct fake_broker *b)
@@ -68,8 +151,9 @@ void fake_broker_init(struct fake_broker *b)
     b->env = (struct client_env){
         .clock = &b->clock.clock,
         .rand = &b->rand,
+        .resolve = resolve,
         .dial = dial,
-        .wait = wait_for,
+        .poll = poll_for,
     };
     for (size_t i = 0; i < SCHEMA_APIS_COUNT; i++) {
         if (SCHEMA_APIS[i]->key < CLIENT_APIS_MAX) {
@@ -82,7 +166,7 @@ void fake_broker_init(struct fake_broker *b)
 void fake_broker_done(struct fake_broker *b)
 {
     for (size_t i = 0; i < b->connections_count; i++) {
-        wbuf_done(&b->connections[i].answers);
+        wbuf_done(&b->connections[i].in);
         if (b->connections[i].fd != -1) {
             (void)close(b->connections[i].fd);
         }
@@ -102,15 +186,22 @@ struct client *fake_broker_client(struct fake_broker *b)
 static struct fake_connection *current(struct fake_broker *b)
 {
     cr_assert(b->connections_count > 0);
-    return &b->connections[b->connections_count - 1];
+    return &b->connections[b->current];
 }
 
 void fake_broker_bare_connection(struct fake_broker *b)
 {
     cr_assert(b->connections_count < FAKE_CONNECTIONS_MAX);
+    b->current = b->connections_count;
     struct fake_connection *c = &b->connections[b->connections_count++];
     *c = (struct fake_connection){.fd = -1};
-    wbuf_init(&c->answers, SCRIPT_SIZE_MAX);
+    wbuf_init(&c->in, SCRIPT_SIZE_MAX);
+}
+
+void fake_broker_continue(struct fake_broker *b, size_t connection)
+{
+    cr_assert(connection < b->connections_count);
+    b->current = connection;
 }
 
 void fake_broker_refuse(struct fake_broker *b)
@@ -137,9 +228,32 @@ void fake_broker_connection(struct fake_broker *b)
     fake_broker_answer(b, API_API_VERSIONS, &response);
 }
 
+static struct fake_step *add_step(struct fake_broker *b, enum fake_step_kind kind)
+{
+    struct fake_connection *c = current(b);
+    cr_assert(c->steps_count < FAKE_STEPS_MAX);
+    c->steps[c->steps_count] = (struct fake_step){.kind = kind};
+    return &c->steps[c->steps_count++];
+}
+
+static struct slice keep(struct fake_broker *b, const void *data, size_t size)
+{
+    uint8_t *copy = arena_alloc(&b->arena, size);
+    cr_assert(copy != NULL);
+    if (size > 0) {
+        memcpy(copy, data, size);
+    }
+    return slice_of(copy, size);
+}
+
 void fake_broker_bytes(struct fake_broker *b, const void *data, size_t size)
 {
-    wbuf_bytes(&current(b)->answers, data, size);
+    add_step(b, FAKE_BYTES)->bytes = keep(b, data, size);
+}
+
+void fake_broker_answer_bytes(struct fake_broker *b, struct slice bytes)
+{
+    add_step(b, FAKE_ANSWER)->bytes = keep(b, bytes.data, bytes.size);
 }
 
 void fake_broker_answer_in(struct fake_broker *b,
@@ -147,14 +261,16 @@ void fake_broker_answer_in(struct fake_broker *b,
                            int16_t version,
                            const void *response)
 {
-    struct fake_connection *c = current(b);
-    struct wbuf *w = &c->answers;
-    const size_t pos = wbuf_reserve(w, 4);
-    enum err e = response_header_encode(w, api_key, version, c->correlation_next++);
+    struct wbuf w;
+    wbuf_init(&w, SCRIPT_SIZE_MAX);
+    const size_t pos = wbuf_reserve(&w, 4);
+    enum err e = response_header_encode(&w, api_key, version, current(b)->correlation_next++);
     cr_assert(e == ERR_OK);
-    e = schema_api_find(api_key)->response.encode(w, version, response);
+    e = schema_api_find(api_key)->response.encode(&w, version, response);
     cr_assert(e == ERR_OK, "%s", err_name(e));
-    wbuf_patch_i32(w, pos, (int32_t)(w->size - pos - 4));
+    wbuf_patch_i32(&w, pos, (int32_t)(w.size - pos - 4));
+    add_step(b, FAKE_ANSWER)->bytes = keep(b, w.data, w.size);
+    wbuf_done(&w);
 }
 
 void fake_broker_answer(struct fake_broker *b, int16_t api_key, const void *response)
@@ -164,7 +280,48 @@ void fake_broker_answer(struct fake_broker *b, int16_t api_key, const void *resp
 
 void fake_broker_hang_up(struct fake_broker *b)
 {
-    current(b)->hangs_up = true;
+    (void)add_step(b, FAKE_HANG_UP);
+}
+
+void fake_broker_end(struct fake_broker *b)
+{
+    (void)add_step(b, FAKE_END);
+}
+
+void fake_broker_hold(struct fake_broker *b)
+{
+    (void)add_step(b, FAKE_HOLD);
+}
+
+void fake_broker_release(struct fake_broker *b, size_t connection)
+{
+    b->connections[connection].is_released = true;
+}
+
+void fake_broker_run(struct fake_broker *b, struct client *c)
+{
+    client_lock(c);
+    for (int i = 0; i < 30; i++) {
+        client_turn(c, b->clock.now_us);
+    }
+    client_unlock(c);
+}
+
+void fake_broker_pass(struct fake_broker *b, struct client *c, uint64_t time_us)
+{
+    const uint64_t until_us = b->clock.now_us + time_us;
+    fake_broker_run(b, c);
+    client_lock(c);
+    while (b->clock.now_us < until_us) {
+        client_turn(c, until_us);
+    }
+    client_unlock(c);
+    fake_broker_run(b, c);
+}
+
+size_t fake_broker_requests_count(const struct fake_broker *b, size_t connection)
+{
+    return b->connections[connection].requests_count;
 }
 
 void fake_broker_metadata(struct fake_broker *b, int32_t partitions_count)
@@ -200,36 +357,23 @@ void fake_broker_metadata(struct fake_broker *b, int32_t partitions_count)
     fake_broker_answer(b, API_METADATA, &response);
 }
 
-/* All of size bytes; false if the client sent nothing more. */
-static bool read_all(int fd, uint8_t *data, size_t size)
-{
-    for (size_t got = 0; got < size;) {
-        const ssize_t n = read(fd, data + got, size - got);
-        if (n <= 0) {
-            cr_assert(got == 0, "half a request");
-            return false;
-        }
-        got += (size_t)n;
-    }
-    return true;
-}
-
 bool fake_broker_request(struct fake_broker *b,
                          size_t connection,
                          int16_t api_key,
                          void *ret_request)
 {
-    const struct fake_connection *c = &b->connections[connection];
-    uint8_t prefix[4];
-    if (connection >= b->dialled_count || c->fd == -1 || !read_all(c->fd, prefix, 4)) {
+    struct fake_connection *c = &b->connections[connection];
+    if (connection >= b->dialled_count || c->fd == -1) {
         return false;
     }
-    struct rbuf r = rbuf_over(prefix, 4);
-    const uint32_t size = rbuf_u32(&r);
-    uint8_t *frame = arena_alloc(&b->arena, size);
-    cr_assert(frame != NULL);
-    cr_assert(read_all(c->fd, frame, size));
-    struct rbuf body = rbuf_over(frame, size);
+    read_requests(c);
+    if (c->read_size == c->parsed_size) {
+        return false;
+    }
+    const uint32_t size = frame_size(c->in.data + c->read_size);
+    const struct slice frame = keep(b, c->in.data + c->read_size + 4, size);
+    c->read_size += size + 4;
+    struct rbuf body = rbuf_over(frame.data, size);
     struct request_header header;
     cr_assert(request_header_decode(&body, &header) == ERR_OK);
     cr_assert(header.api_key == api_key, "got a request of api %d", header.api_key);

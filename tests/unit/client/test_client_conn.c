@@ -138,7 +138,7 @@ Test(client_conn, strangers_are_told_apart)
         setup();
         fake_broker_bare_connection(&broker);
         fake_broker_bytes(&broker, s->bytes, s->size);
-        fake_broker_hang_up(&broker);
+        fake_broker_end(&broker);
         cr_assert(eq(int, describe(), s->err), "%zu: %s", i, client_why(client));
         expect_why(s->why);
         cr_assert(not(client_was_connected(client)));
@@ -162,24 +162,37 @@ Test(client_conn, refused_connection_is_named)
     cr_assert(not(client_was_connected(client)));
 }
 
-/* The first answer comes whole, the second is cut at byte N. */
+/* The answers to the greeting and to Metadata, one of them as the test wants it; then the end. */
+static enum err describe_with(size_t changed, struct slice bytes)
+{
+    struct fake_broker bad;
+    fake_broker_init(&bad);
+    fake_broker_bare_connection(&bad);
+    for (size_t i = 0; i < 2; i++) {
+        fake_broker_answer_bytes(&bad, i == changed ? bytes : broker.connections[0].steps[i].bytes);
+    }
+    fake_broker_end(&bad);
+    struct client *c = fake_broker_client(&bad);
+    struct client_cluster *cluster = NULL;
+    enum err e = client_describe(c, NULL, 0, &cluster);
+    cr_assert(e == ERR_OK || strlen(client_why(c)) > 0);
+    client_cluster_free(e == ERR_OK ? cluster : NULL);
+    client_free(c);
+    fake_broker_done(&bad);
+    return e;
+}
+
+/* Cut at byte N, and nothing after it. */
 Test(client_conn, every_cut_answer_is_an_error)
 {
     fake_broker_connection(&broker);
     fake_broker_metadata(&broker, 2);
-    const struct fake_connection whole = broker.connections[0];
-    for (size_t size = 0; size < whole.answers.size; size++) {
-        struct fake_broker cut;
-        fake_broker_init(&cut);
-        fake_broker_bare_connection(&cut);
-        fake_broker_bytes(&cut, whole.answers.data, size);
-        fake_broker_hang_up(&cut);
-        struct client *c = fake_broker_client(&cut);
-        struct client_cluster *cluster = NULL;
-        cr_assert(ne(int, client_describe(c, NULL, 0, &cluster), ERR_OK), "size=%zu", size);
-        cr_assert(ne(int, (int)strlen(client_why(c)), 0));
-        client_free(c);
-        fake_broker_done(&cut);
+    for (size_t i = 0; i < 2; i++) {
+        const struct slice whole = broker.connections[0].steps[i].bytes;
+        for (size_t size = 0; size < whole.size; size++) {
+            const struct slice cut = slice_of(whole.data, size);
+            cr_assert(ne(int, describe_with(i, cut), ERR_OK), "answer %zu size %zu", i, size);
+        }
     }
 }
 
@@ -188,22 +201,31 @@ Test(client_conn, changed_bytes_do_no_harm)
 {
     fake_broker_connection(&broker);
     fake_broker_metadata(&broker, 2);
-    const struct fake_connection whole = broker.connections[0];
-    for (size_t at = 0; at < whole.answers.size; at++) {
-        struct fake_broker bad;
-        fake_broker_init(&bad);
-        fake_broker_bare_connection(&bad);
-        fake_broker_bytes(&bad, whole.answers.data, whole.answers.size);
-        bad.connections[0].answers.data[at] ^= 0x81;
-        fake_broker_hang_up(&bad);
-        struct client *c = fake_broker_client(&bad);
-        struct client_cluster *cluster = NULL;
-        if (client_describe(c, NULL, 0, &cluster) == ERR_OK) {
-            client_cluster_free(cluster);
+    for (size_t i = 0; i < 2; i++) {
+        uint8_t changed[8192];
+        const struct slice whole = broker.connections[0].steps[i].bytes;
+        cr_assert(le(sz, whole.size, sizeof(changed)));
+        memcpy(changed, whole.data, whole.size);
+        for (size_t at = 0; at < whole.size; at++) {
+            changed[at] ^= 0x81;
+            (void)describe_with(i, slice_of(changed, whole.size));
+            changed[at] ^= 0x81;
         }
-        client_free(c);
-        fake_broker_done(&bad);
     }
+}
+
+/* An answer must be to something. */
+Test(client_conn, answer_that_nobody_asked_for_closes_the_connection)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    fake_broker_bytes(&broker, "\0\0\0\4\0\0\0\2", 8);
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    cr_assert(eq(int, describe(), ERR_OK));
+    fake_broker_run(&broker, client);
+    cr_assert(eq(int, describe(), ERR_OK), "%s", client_why(client));
+    cr_assert(eq(sz, broker.dialled_count, 2));
 }
 
 /* An idle connection that the broker closed is no reason to fail. */
@@ -211,12 +233,78 @@ Test(client_conn, connection_closed_while_idle_is_opened_again)
 {
     fake_broker_connection(&broker);
     fake_broker_metadata(&broker, 1);
-    fake_broker_hang_up(&broker);
+    fake_broker_end(&broker);
     fake_broker_connection(&broker);
     fake_broker_metadata(&broker, 1);
     cr_assert(eq(int, describe(), ERR_OK));
     cr_assert(eq(int, describe(), ERR_OK), "%s", client_why(client));
     cr_assert(eq(sz, broker.dialled_count, 2));
+}
+
+/* Nor one that ends when it is used again: then the request goes over another, once. */
+Test(client_conn, connection_that_breaks_when_used_is_opened_again)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    fake_broker_hang_up(&broker);
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    fake_broker_hang_up(&broker);
+    fake_broker_connection(&broker);
+    fake_broker_hang_up(&broker);
+    cr_assert(eq(int, describe(), ERR_OK));
+    cr_assert(eq(int, describe(), ERR_OK), "%s", client_why(client));
+    cr_assert(eq(sz, broker.dialled_count, 2));
+    cr_assert(eq(int, describe(), ERR_CLOSED));
+    cr_assert(eq(sz, broker.dialled_count, 3));
+}
+
+/* What cannot be done twice is not repeated. */
+Test(client_conn, creating_is_not_repeated)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    fake_broker_hang_up(&broker);
+    fake_broker_connection(&broker);
+    cr_assert(eq(int, describe(), ERR_OK));
+    const struct client_new_topic topic = {.name = "t", .partitions_count = 1};
+    struct client_topic_result result;
+    cr_assert(eq(int, client_create_topics(client, &topic, 1, &result), ERR_CLOSED));
+    cr_assert(eq(sz, broker.dialled_count, 1));
+}
+
+/* The second address of the options does when the first does not. */
+Test(client_conn, addresses_are_tried_in_turn)
+{
+    char why[CLIENT_WHY_SIZE];
+    struct client *c = NULL;
+    const struct client_options options = {.brokers = "first,second,third", .timeout_ms = 1000};
+    cr_assert(client_new_in(&options, &broker.env, why, &c) == ERR_OK);
+    fake_broker_refuse(&broker);
+    fake_broker_bare_connection(&broker);
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    struct client_cluster *cluster = NULL;
+    const uint64_t before_us = broker.clock.now_us;
+    cr_assert(eq(int, client_describe(c, NULL, 0, &cluster), ERR_OK), "%s", client_why(c));
+    cr_assert(eq(u64, broker.clock.now_us - before_us, 1000000)); /* The second never answers. */
+    client_cluster_free(cluster);
+    client_free(c);
+}
+
+/* Of several failures the first is told: it is about the broker the user thinks of. */
+Test(client_conn, the_first_failure_is_told)
+{
+    char why[CLIENT_WHY_SIZE];
+    struct client *c = NULL;
+    const struct client_options options = {.brokers = "first,second", .timeout_ms = 1000};
+    cr_assert(client_new_in(&options, &broker.env, why, &c) == ERR_OK);
+    fake_broker_refuse(&broker);
+    fake_broker_refuse(&broker);
+    struct client_cluster *cluster = NULL;
+    cr_assert(eq(int, client_describe(c, NULL, 0, &cluster), ERR_CLOSED));
+    cr_assert(ne(ptr, strstr(client_why(c), "first:9092"), NULL), "%s", client_why(c));
+    client_free(c);
 }
 
 struct address_row {

@@ -15,6 +15,10 @@
 
 #include "tests/unit/client/fake_broker.h"
 
+enum {
+    WAIT_MS = 400, /* Less than a request may take: nobody gives up. */
+};
+
 static struct fake_broker broker;
 static struct client *client;
 static struct client_consumer *consumer;
@@ -29,6 +33,7 @@ static void setup(void)
 static void teardown(void)
 {
     client_consumer_free(consumer);
+    consumer = NULL;
     client_free(client);
     fake_broker_done(&broker);
 }
@@ -90,7 +95,7 @@ static void start(int64_t offset)
 static void expect_record(int64_t offset)
 {
     struct client_record record;
-    enum err e = client_consumer_next(consumer, 0, &record);
+    enum err e = client_consumer_next(consumer, WAIT_MS, &record);
     cr_assert(e == ERR_OK, "offset %d: %s", (int)offset, client_why(client));
     char text[32];
     (void)snprintf(text, sizeof(text), "%d", (int)offset);
@@ -105,7 +110,7 @@ static void expect_record(int64_t offset)
 static void expect_nothing(enum err wanted)
 {
     struct client_record record;
-    enum err e = client_consumer_next(consumer, 0, &record);
+    enum err e = client_consumer_next(consumer, WAIT_MS, &record);
     cr_assert(eq(int, e, wanted), "%s", client_why(client));
 }
 
@@ -118,6 +123,7 @@ Test(client_consumer, records_of_all_codecs_come_in_order)
     }
     fake_broker_connection(&broker);
     fake_broker_metadata(&broker, 1);
+    fake_broker_connection(&broker);
     answer_partition(0, KAFKA_NONE, 15, wbuf_slice(&w));
     wbuf_done(&w);
     start(0);
@@ -139,6 +145,7 @@ Test(client_consumer, position_in_the_middle_of_a_batch)
     add_batch(&w, 10, 5, CODEC_ZSTD);
     fake_broker_connection(&broker);
     fake_broker_metadata(&broker, 1);
+    fake_broker_connection(&broker);
     answer_partition(0, KAFKA_NONE, 15, wbuf_slice(&w));
     answer_partition(0, KAFKA_NONE, 15, (struct slice){0});
     wbuf_done(&w);
@@ -167,6 +174,7 @@ Test(client_consumer, cut_batch_is_fetched_again)
         setup();
         fake_broker_connection(&broker);
         fake_broker_metadata(&broker, 1);
+        fake_broker_connection(&broker);
         answer_partition(0, KAFKA_NONE, 4, slice_of(w.data, size));
         answer_partition(0, KAFKA_NONE, 4, slice_of(w.data + whole, w.size - whole));
         start(0);
@@ -189,6 +197,7 @@ Test(client_consumer, damaged_batch_is_an_error)
         fake_broker_connection(&broker);
         fake_broker_metadata(&broker, 1);
         w.data[at] ^= 0x40;
+        fake_broker_connection(&broker);
         answer_partition(0, KAFKA_NONE, 2, wbuf_slice(&w));
         w.data[at] ^= 0x40;
         start(0);
@@ -211,6 +220,7 @@ Test(client_consumer, absurd_base_offset_is_an_error)
         batch_stamp(w.data, bases[i], 1);
         fake_broker_connection(&broker);
         fake_broker_metadata(&broker, 1);
+        fake_broker_connection(&broker);
         answer_partition(0, KAFKA_NONE, 2, wbuf_slice(&w));
         wbuf_done(&w);
         start(0);
@@ -234,6 +244,7 @@ Test(client_consumer, control_batch_is_passed_over)
     add_batch(&w, 1, 1, CODEC_NONE);
     fake_broker_connection(&broker);
     fake_broker_metadata(&broker, 1);
+    fake_broker_connection(&broker);
     answer_partition(0, KAFKA_NONE, 2, wbuf_slice(&w));
     wbuf_done(&w);
     start(0);
@@ -245,6 +256,7 @@ Test(client_consumer, offset_outside_of_the_log_is_final)
 {
     fake_broker_connection(&broker);
     fake_broker_metadata(&broker, 1);
+    fake_broker_connection(&broker);
     answer_partition(0, KAFKA_OFFSET_OUT_OF_RANGE, -1, (struct slice){0});
     start(99);
     expect_nothing(ERR_OUT_OF_RANGE);
@@ -258,8 +270,11 @@ Test(client_consumer, retriable_error_is_asked_again)
     add_batch(&w, 0, 1, CODEC_NONE);
     fake_broker_connection(&broker);
     fake_broker_metadata(&broker, 1);
+    fake_broker_connection(&broker);
     answer_partition(0, KAFKA_NOT_LEADER_OR_FOLLOWER, -1, (struct slice){0});
+    fake_broker_continue(&broker, 0);
     fake_broker_metadata(&broker, 1);
+    fake_broker_continue(&broker, 1);
     answer_partition(0, KAFKA_NONE, 1, wbuf_slice(&w));
     wbuf_done(&w);
     start(0);
@@ -274,9 +289,10 @@ Test(client_consumer, broken_connection_is_opened_again)
     add_batch(&w, 0, 1, CODEC_NONE);
     fake_broker_connection(&broker);
     fake_broker_metadata(&broker, 1);
+    fake_broker_metadata(&broker, 1);
+    fake_broker_connection(&broker);
     fake_broker_hang_up(&broker);
     fake_broker_connection(&broker);
-    fake_broker_metadata(&broker, 1);
     answer_partition(0, KAFKA_NONE, 1, wbuf_slice(&w));
     wbuf_done(&w);
     start(0);
@@ -289,6 +305,7 @@ Test(client_consumer, request_names_position_and_topic)
 {
     fake_broker_connection(&broker);
     fake_broker_metadata(&broker, 1);
+    fake_broker_connection(&broker);
     answer_partition(0, KAFKA_NONE, 5, (struct slice){0});
     start(5);
     expect_nothing(ERR_TIMED_OUT);
@@ -297,7 +314,8 @@ Test(client_consumer, request_names_position_and_topic)
     struct metadata_request metadata;
     cr_assert(fake_broker_request(&broker, 0, API_API_VERSIONS, memory));
     cr_assert(fake_broker_request(&broker, 0, API_METADATA, &metadata));
-    cr_assert(fake_broker_request(&broker, 0, API_FETCH, &request));
+    cr_assert(fake_broker_request(&broker, 1, API_API_VERSIONS, memory));
+    cr_assert(fake_broker_request(&broker, 1, API_FETCH, &request));
     cr_assert(eq(i64, request.topics[0].partitions[0].fetch_offset, 5));
     cr_assert(eq(int, request.topics[0].topic_id.bytes[0], 7));
     cr_assert(eq(int, request.session_epoch, -1));
