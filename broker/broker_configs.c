@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The type that Kafka gives a synonym of a topic configuration is the topic's; the others say by
- * their range what they need. */
+#include "cluster/config_specs.h"
+
+/* What can be altered has the type that Kafka gives it; the others say by their range what they
+ * need. */
 static enum topic_config_type type_of(const struct config_option *o)
 {
-    for (uint32_t i = 0; i < topic_configs_count(); i++) {
-        const struct topic_config *c = topic_config_at(i);
-        if (c->broker_name != NULL && strcmp(c->broker_name, o->name) == 0) {
-            return c->type;
-        }
+    struct topic_config spec;
+    if (config_spec_find(CONFIG_RESOURCE_BROKER, slice_of_string(o->name), &spec)) {
+        return spec.type;
     }
     switch (o->type) {
     case CONFIG_BOOL:
@@ -83,15 +83,17 @@ enum err broker_configs_new(const struct config *config,
     bool is_good = configs != NULL;
     for (size_t i = 0; i < t->count && is_good; i++) {
         const struct config_option *o = &t->options[i];
+        const bool is_set = strcmp(config_origin(config, o->name), "default") != 0;
         configs[i] = (struct broker_config){
             .name = o->name,
-            .value = plain_text(o, config_text(config, o->name)),
-            .default_value = plain_text(o, o->fallback),
+            .value = is_set ? plain_text(o, config_text(config, o->name)) : NULL,
+            .default_value = o->fallback == NULL ? NULL : plain_text(o, o->fallback),
             .doc = o->doc,
             .type = type_of(o),
-            .is_default = strcmp(config_origin(config, o->name), "default") == 0,
+            .is_dynamic = o->is_dynamic,
         };
-        is_good = configs[i].value != NULL && configs[i].default_value != NULL;
+        is_good = (configs[i].value != NULL || !is_set) &&
+                  (configs[i].default_value != NULL || o->fallback == NULL);
     }
     if (!is_good) {
         broker_configs_free(configs, configs == NULL ? 0 : (uint32_t)t->count);

@@ -9,7 +9,7 @@
 
 enum {
     WORDS_SIZE = 128,
-    DOC_SIZE = 128,
+    DOC_SIZE = 160,
 };
 
 /* clang-format off */
@@ -44,15 +44,15 @@ static const struct config_option own_options[] = {
     {OPTION_FETCH_SESSIONS_MAX, CONFIG_INT, "1000", 0, 1000000, NULL, "sessions", "Consumers whose fetches name only what changed, over all cores; further ones name everything each time; 0 = none.", false},
     {OPTION_PROTOCOL_MAP, CONFIG_LIST, "PLAINTEXT:PLAINTEXT", 0, 0, NULL, NULL, "NAME:PROTOCOL for each listener name; PLAINTEXT is the only protocol so far.", false},
     {OPTION_LISTENERS, CONFIG_LIST, "PLAINTEXT://127.0.0.1:9092", 0, 0, NULL, NULL, "NAME://HOST:PORT where clients are served; no host = all addresses, port 0 = any free one.", false},
-    {OPTION_CLEANER_BACKOFF, CONFIG_DURATION_MS, "15000", 1, INT64_MAX / 1000 / 100, NULL, NULL, "How long each core rests between two looks at what could be compacted.", false},
-    {OPTION_CLEANER_KEYS_MAX, CONFIG_SIZE, "134217728", 1 << 20, INT64_MAX, NULL, NULL, "Memory for keys while compacting, over all cores; with more keys than fit a log is read several times.", false},
+    {OPTION_CLEANER_BACKOFF, CONFIG_DURATION_MS, "15000", 1, INT64_MAX / 1000 / 100, NULL, NULL, "How long each core rests between two looks at what could be compacted.", true},
+    {OPTION_CLEANER_KEYS_MAX, CONFIG_SIZE, "134217728", 1 << 20, INT64_MAX, NULL, NULL, "Memory for keys while compacting, over all cores; with more keys than fit a log is read several times.", true},
     {OPTION_CLEANER_ENABLED, CONFIG_BOOL, "true", 0, 0, NULL, NULL, "Topics are compacted as their cleanup.policy says; without it their superseded records stay.", false},
     {OPTION_DATA_DIRS, CONFIG_LIST, "data", 0, 0, NULL, NULL, "Where the data lie: one or several directories, best each on a disk of its own. In any order; new partitions go where there is space.", false},
     {OPTION_RETENTION_INTERVAL, CONFIG_DURATION_MS, "300000", 1, INT64_MAX / 1000, NULL, NULL, "How often each core looks for records that retention lets go.", false},
-    {OPTION_CONNECTIONS_MAX, CONFIG_INT, "100000", 1, INT32_MAX, NULL, "connections", "Further connections are closed at once; each core takes an equal share.", false},
+    {OPTION_CONNECTIONS_MAX, CONFIG_INT, "100000", 1, INT32_MAX, NULL, "connections", "Further connections are closed at once; each core takes an equal share.", true},
     {OPTION_NODE_ID, CONFIG_INT, "1", 0, INT32_MAX, NULL, NULL, "The node's number in the cluster; data of another node are refused.", false},
     {OPTION_PARTITIONS_DEFAULT, CONFIG_INT, "1", 1, 1000000, NULL, "partitions", "For topics created without a number of their own.", false},
-    {OPTION_PRODUCER_EXPIRATION, CONFIG_DURATION_MS, "86400000", 1, INT32_MAX, NULL, NULL, "An idempotent producer that did not write for so long is forgotten.", false},
+    {OPTION_PRODUCER_EXPIRATION, CONFIG_DURATION_MS, "86400000", 1, INT32_MAX, NULL, NULL, "An idempotent producer that did not write for so long is forgotten.", true},
     {OPTION_REQUEST_SIZE_MAX, CONFIG_SIZE, "104857600", 1024, INT32_MAX, NULL, NULL, "A larger request closes its connection; at most a quarter of a core's memory.", false},
 };
 /* clang-format on */
@@ -132,10 +132,29 @@ static void fill_synonym(struct options *o, size_t row, const struct topic_confi
     o->rows[row] = (struct config_option){
         .name = c->broker_name,
         .type = type,
-        .fallback = c->default_value,
+        .fallback = topic_config_secondary(c->broker_name, 0) == NULL ? c->default_value : NULL,
         .min = c->min,
         .max = c->max,
         .words = type == CONFIG_ENUM ? words : NULL,
+        .doc = doc,
+        .is_dynamic = true,
+    };
+}
+
+static void fill_secondary(struct options *o, size_t row, const struct topic_config_secondary *s)
+{
+    char *doc = o->docs[row];
+    (void)snprintf(doc, DOC_SIZE, "Counts where %s is not set.", s->broker_name);
+    const bool is_ms = s->unit == 1;
+    o->rows[row] = (struct config_option){
+        .name = s->name,
+        .type = is_ms ? CONFIG_DURATION_MS : CONFIG_INT,
+        .fallback = s->default_value,
+        .min = s->min,
+        .max = s->max,
+        .unit = is_ms                           ? NULL
+                : has_suffix(s->name, ".hours") ? "hours"
+                                                : "minutes",
         .doc = doc,
     };
 }
@@ -149,7 +168,8 @@ static int by_name(const void *a, const void *b)
 
 enum err options_new(struct config_table **ret_table)
 {
-    const size_t count_max = OWN_OPTIONS_COUNT + topic_configs_count();
+    const size_t count_max =
+        OWN_OPTIONS_COUNT + (1 + TOPIC_CONFIG_SECONDARIES_MAX) * (size_t)topic_configs_count();
     struct options *o = calloc(1, sizeof(*o));
     if (o == NULL) {
         return ERR_BUSY;
@@ -165,8 +185,12 @@ enum err options_new(struct config_table **ret_table)
     size_t count = OWN_OPTIONS_COUNT;
     for (uint32_t i = 0; i < topic_configs_count(); i++) {
         const struct topic_config *c = topic_config_at(i);
-        if (c->broker_name != NULL) {
-            fill_synonym(o, count++, c);
+        if (c->broker_name == NULL) {
+            continue;
+        }
+        fill_synonym(o, count++, c);
+        for (uint32_t j = 0; topic_config_secondary(c->broker_name, j) != NULL; j++) {
+            fill_secondary(o, count++, topic_config_secondary(c->broker_name, j));
         }
     }
     qsort(o->rows, count, sizeof(*o->rows), by_name);

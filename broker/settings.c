@@ -219,14 +219,40 @@ static enum err read_admin(struct broker_settings *settings,
 
 /* ---- the broker's values for topic configurations ---- */
 
+/* The name that the broker's value for a topic configuration was set by: its synonym, or the first
+ * secondary one. NULL: none was. */
+static const char *find_given(const struct config *config,
+                              const struct topic_config *c,
+                              const struct topic_config_secondary **ret_secondary)
+{
+    *ret_secondary = NULL;
+    if (strcmp(config_origin(config, c->broker_name), "default") != 0) {
+        return c->broker_name;
+    }
+    const struct topic_config_secondary *s;
+    for (uint32_t i = 0; (s = topic_config_secondary(c->broker_name, i)) != NULL; i++) {
+        if (strcmp(config_origin(config, s->name), "default") != 0) {
+            *ret_secondary = s;
+            return s->name;
+        }
+    }
+    return NULL;
+}
+
 /* A number in the plain form that topics have; other values as they are. NULL without memory. */
-static char *plain_value(const struct config *config, const struct topic_config *c)
+static char *plain_value(const struct config *config,
+                         const struct topic_config *c,
+                         const char *given,
+                         const struct topic_config_secondary *s)
 {
     if (c->type != TOPIC_CONFIG_INT && c->type != TOPIC_CONFIG_LONG) {
-        return strdup(config_text(config, c->broker_name));
+        return strdup(config_text(config, given));
     }
     char *text = NULL;
-    const int64_t number = config_number(config, c->broker_name);
+    int64_t number = config_number(config, given);
+    if (s != NULL) {
+        number = number < 0 ? -1 : number * s->unit; /* Hours of 32 bits: no overflow. */
+    }
     return asprintf(&text, "%" PRId64, number) < 0 ? NULL : text;
 }
 
@@ -235,11 +261,16 @@ static enum err add_topic_default(struct broker_settings *settings,
                                   const struct topic_config *c,
                                   char why[SETTINGS_WHY_SIZE])
 {
+    const struct topic_config_secondary *secondary;
+    const char *given = find_given(config, c, &secondary);
+    if (given == NULL) {
+        return ERR_OK;
+    }
     struct topic_config_entry *entries =
         (struct topic_config_entry *)settings->cluster.topic_defaults;
     struct topic_config_entry *entry = &entries[settings->cluster.topic_defaults_count];
     entry->name = strdup(c->name);
-    entry->value = plain_value(config, c);
+    entry->value = plain_value(config, c, given, secondary);
     settings->cluster.topic_defaults_count++;
     if (entry->name == NULL || entry->value == NULL) {
         (void)snprintf(why, SETTINGS_WHY_SIZE, "out of memory");
@@ -252,12 +283,8 @@ static enum err add_topic_default(struct broker_settings *settings,
     char what[TOPIC_CONFIG_WHY_SIZE];
     enum err e = topic_config_check(&pair, what);
     if (e != ERR_OK) {
-        (void)snprintf(why,
-                       SETTINGS_WHY_SIZE,
-                       "%s: %s: %s",
-                       config_origin(config, c->broker_name),
-                       c->broker_name,
-                       what);
+        (void)snprintf(
+            why, SETTINGS_WHY_SIZE, "%s: %s: %s", config_origin(config, given), given, what);
     }
     return e;
 }
@@ -274,8 +301,7 @@ static enum err read_topic_defaults(struct broker_settings *settings,
     }
     for (uint32_t i = 0; i < topic_configs_count(); i++) {
         const struct topic_config *c = topic_config_at(i);
-        if (c->broker_name == NULL ||
-            strcmp(config_origin(config, c->broker_name), "default") == 0) {
+        if (c->broker_name == NULL) {
             continue;
         }
         enum err e = add_topic_default(settings, config, c, why);

@@ -158,6 +158,24 @@ static enum err open_transport(struct front *f)
     return b->options.transport_new(b->options.context, f->s, &f->transport);
 }
 
+/* max.connections, as it may have been altered. */
+static void limit_conns(struct front *f, struct cluster *c)
+{
+    const struct broker *b = f->b;
+    const int64_t altered = cluster_broker_number(c, "max.connections", 0);
+    const uint32_t share = (uint32_t)((altered + b->fronts_count - 1) / b->fronts_count);
+    if (f->server != NULL) {
+        conn_server_set_conns_max(f->server,
+                                  altered > 0 ? share : b->settings.kafka_limits.conns_max);
+    }
+}
+
+static void on_broker_altered(void *context, struct shard *here, struct cluster *c)
+{
+    struct broker *b = context;
+    limit_conns(&b->fronts[here->id], c);
+}
+
 static enum err open_front(struct front *f)
 {
     struct broker *b = f->b;
@@ -184,7 +202,11 @@ static enum err open_front(struct front *f)
             .stats_labels = "server=\"kafka\"",
         },
         &f->server);
-    return e == ERR_OK ? listen_all(f) : e;
+    if (e != ERR_OK) {
+        return e;
+    }
+    limit_conns(f, cluster_set_get(b->clusters, f->s->id));
+    return listen_all(f);
 }
 
 static void run_open(struct shard *here, struct xmsg *m)
@@ -533,8 +555,6 @@ static void fill_dispatch_settings(struct broker *b)
         .fetch_size_max = settings->fetch_size_max,
         .fetch_sessions_max = settings->fetch_sessions_max,
         .fetch_session_eviction_us = settings->fetch_session_eviction_us,
-        .topic_defaults = settings->cluster.topic_defaults,
-        .topic_defaults_count = settings->cluster.topic_defaults_count,
         .configs = settings->configs,
         .configs_count = settings->configs_count,
     };
@@ -557,6 +577,8 @@ enum err broker_new(const struct broker_options *o, struct broker **ret_broker)
     for (uint16_t i = 0; i < b->fronts_count; i++) {
         b->fronts[i].b = b;
     }
+    b->settings.cluster.on_broker_altered = on_broker_altered;
+    b->settings.cluster.broker_context = b;
     fill_dispatch_settings(b);
     task_init(&b->report, "broker_report", run_report);
     *ret_broker = b;

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "core/err.h"
@@ -56,6 +57,8 @@ struct broadcast_leg {
     int32_t next_partition;
     int32_t partitions_count;
     uint32_t in_flight_count;
+    bool is_deriving;    /* What follows for topics from an altered broker: */
+    uint32_t next_topic; /* here, by index, and at next_partition of it. */
 };
 
 void broadcast_begin(struct cluster_set *set, struct shard *s, const struct broadcast_order *order);

@@ -194,6 +194,18 @@ const struct metadata *cluster_metadata(const struct cluster *c)
     return c->metadata;
 }
 
+int64_t cluster_broker_number(const struct cluster *c, const char *name, int64_t otherwise)
+{
+    const char *value = metadata_broker_config(c->metadata, name);
+    struct topic_config spec;
+    if (value == NULL) {
+        return otherwise;
+    }
+    const bool is_known = config_spec_find(CONFIG_RESOURCE_BROKER, slice_of_string(name), &spec);
+    assert(is_known);
+    return topic_config_number(&spec, value);
+}
+
 struct topic_config_set cluster_topic_configs(const struct cluster *c, const struct topic *t)
 {
     return metadata_topic_configs(c->metadata, t);

@@ -191,8 +191,8 @@ enum controller_request_kind {
     CONTROLLER_DELETE_TOPIC,
     CONTROLLER_ALLOCATE_PRODUCER_ID,
     CONTROLLER_CREATE_PARTITIONS,
-    CONTROLLER_ALTER_CONFIGS, /* Of a topic. */
-    CONTROLLER_DESCRIBE,      /* Where group 0's log stands. */
+    CONTROLLER_ALTER_CONFIGS,
+    CONTROLLER_DESCRIBE, /* Where group 0's log stands. */
 };
 
 struct controller_request {
@@ -219,7 +219,7 @@ struct controller_request {
             bool is_validate_only;
         } create_partitions;
         struct {
-            struct slice topic_name;
+            struct slice name; /* Of what changes.kind says. */
             struct config_changes changes;
             bool is_validate_only;
         } alter_configs;
@@ -254,7 +254,8 @@ struct controller_request {
 
 /* Results beside ERR_OK: ERR_TOPIC_EXISTS, ERR_TOPIC_UNKNOWN, ERR_TOPIC_NAME_INVALID,
  * ERR_PARTITIONS_INVALID, ERR_REPLICATION_INVALID, ERR_ASSIGNMENT_INVALID, ERR_CONFIG_INVALID,
- * ERR_BUSY and ERR_NO_SPACE (try again), ERR_CANCELLED (the broker stops), ERR_FAILED. */
+ * ERR_INVALID, ERR_BUSY and ERR_NO_SPACE (try again), ERR_CANCELLED (the broker stops), ERR_FAILED.
+ */
 void controller_submit(struct cluster *c, struct controller_request *r);
 
 /* ---- life ---- */
@@ -300,8 +301,13 @@ void cluster_stop(struct cluster_set *set,
 
 /* From on_started until on_stopped. */
 const struct metadata *cluster_metadata(const struct cluster *c);
-/* What is in effect for a topic of that metadata, for topic_config_effective. */
+/* What is in effect for a topic of that metadata, for topic_config_effective; NULL: for one without
+ * values of its own. */
 struct topic_config_set cluster_topic_configs(const struct cluster *c, const struct topic *t);
+
+/* A number of the broker's own: as it was altered for this broker or for all; otherwise if nobody
+ * did. The name is one of config_specs.h. */
+int64_t cluster_broker_number(const struct cluster *c, const char *name, int64_t otherwise);
 
 /* The data directories of this node, as this shard sees them. */
 struct cluster_log_dir {

@@ -54,10 +54,12 @@ struct cluster {
     struct recoder recoder;
     uint32_t partition_stats_count; /* Partitions with a size metric of their own. */
 
-    struct list applying;         /* struct broadcast_leg: command streams, one after the other. */
-    struct broadcast_leg *opener; /* The stream whose partitions are being opened now. */
-    struct broadcast_leg *leg;    /* Opening the stores, or closing everything. */
-    uint32_t dirs_pending_count;  /* Being opened or closed. */
+    struct list applying; /* struct broadcast_leg: command streams, one after the other. */
+    struct broadcast_leg
+        *opener;                 /* The stream whose partitions are being opened now, or altered. */
+    struct task derive_task;     /* Goes on with that, a part per turn. */
+    struct broadcast_leg *leg;   /* Opening the stores, or closing everything. */
+    uint32_t dirs_pending_count; /* Being opened or closed. */
     uint32_t closing_count;
     struct timer close_timer;
 

@@ -49,6 +49,16 @@ void command_encode_configs(const struct config_pair *pairs, uint32_t count, str
     }
 }
 
+void command_encode_entries(const struct topic_config_entry *entries,
+                            uint32_t count,
+                            struct wbuf *w)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        put_text(w, slice_of_string(entries[i].name));
+        put_text(w, slice_of_string(entries[i].value));
+    }
+}
+
 struct config_pair command_next_config(struct rbuf *configs)
 {
     struct config_pair pair;
@@ -150,17 +160,32 @@ static void decode_topic_created(struct rbuf *r, struct command_topic_created *t
 static void encode_configs_altered(const struct command_configs_altered *altered, struct wbuf *w)
 {
     wbuf_i8(w, (int8_t)altered->resource);
-    wbuf_uuid(w, &altered->topic_id);
+    if (altered->resource == CONFIG_RESOURCE_TOPIC) {
+        wbuf_uuid(w, &altered->topic_id);
+    } else {
+        put_text(w, altered->name);
+    }
     put_configs(w, altered->configs_count, altered->configs);
 }
 
 static void decode_configs_altered(struct rbuf *r, struct command_configs_altered *altered)
 {
-    altered->resource = (enum command_resource)rbuf_i8(r);
-    if (r->failure == ERR_OK && altered->resource != COMMAND_RESOURCE_TOPIC) {
-        rbuf_fail(r, ERR_NEWER_FORMAT);
+    altered->resource = (enum config_resource)rbuf_i8(r);
+    switch (altered->resource) {
+    case CONFIG_RESOURCE_TOPIC:
+        altered->topic_id = rbuf_uuid(r);
+        break;
+    case CONFIG_RESOURCE_BROKER:
+    case CONFIG_RESOURCE_CLIENT_METRICS:
+    case CONFIG_RESOURCE_GROUP:
+        altered->name = take_text(r, COMMAND_RESOURCE_NAME_SIZE_MAX);
+        break;
+    case CONFIG_RESOURCE_BROKER_LOGGER:
+    default:
+        if (r->failure == ERR_OK) {
+            rbuf_fail(r, ERR_NEWER_FORMAT);
+        }
     }
-    altered->topic_id = rbuf_uuid(r);
     altered->configs = take_configs(r, &altered->configs_count);
 }
 

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cluster/config_specs.h"
 #include "cluster/topic_configs.h"
 #include "core/err.h"
 #include "core/ids.h"
@@ -26,7 +27,8 @@ enum {
     COMMAND_SIZE_MAX = 2 << 20,
     COMMAND_VERSION = 1,
     COMMAND_DIRECTORIES_MAX = 255, /* Of a topic, or of a node. */
-    FEATURE_LEVEL = 1,             /* What this program writes and understands. */
+    COMMAND_RESOURCE_NAME_SIZE_MAX = 32767,
+    FEATURE_LEVEL = 1, /* What this program writes and understands. */
 };
 
 enum command_kind {
@@ -37,12 +39,7 @@ enum command_kind {
     COMMAND_TOPIC_PURGED = 5,  /* The owners have removed its logs. */
     COMMAND_PRODUCER_IDS = 6,  /* A block of producer ids is taken. */
     COMMAND_PARTITIONS_ADDED = 7,
-    COMMAND_CONFIGS_ALTERED = 8, /* Of a topic. */
-};
-
-/* Kafka's numbers of what has configurations. */
-enum command_resource {
-    COMMAND_RESOURCE_TOPIC = 2,
+    COMMAND_CONFIGS_ALTERED = 8,
 };
 
 /* Views into the bytes decoded, or into the caller's memory when encoding. */
@@ -92,8 +89,9 @@ struct command {
             struct slice directory_of;
         } partitions_added;
         struct command_configs_altered {
-            enum command_resource resource;
-            struct uuid topic_id;
+            enum config_resource resource;
+            struct uuid topic_id;   /* Of a topic. */
+            struct slice name;      /* Of anything else; "" = all brokers. */
             uint32_t configs_count; /* All that are set now, so that it may be applied again. */
             struct slice configs;   /* As command_encode_configs writes them. */
         } configs_altered;
@@ -106,6 +104,9 @@ void command_encode(const struct command *command, struct wbuf *w);
 enum err command_decode(struct slice bytes, struct command *ret_command);
 
 void command_encode_configs(const struct config_pair *pairs, uint32_t count, struct wbuf *w);
+void command_encode_entries(const struct topic_config_entry *entries,
+                            uint32_t count,
+                            struct wbuf *w);
 /* configs: over the configs of a decoded command, which has configs_count of them. */
 struct config_pair command_next_config(struct rbuf *configs);
 

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cluster/config_specs.h"
 #include "cluster/metadata.h"
 #include "cluster/topic_configs.h"
 #include "core/err.h"
@@ -28,7 +29,8 @@ struct config_change {
 };
 
 struct config_changes {
-    bool is_replacing; /* What is not named goes (AlterConfigs). */
+    enum config_resource kind; /* What is altered. */
+    bool is_replacing;         /* What is not named goes (AlterConfigs). */
     const struct config_change *changes;
     uint32_t count;
 };
@@ -43,9 +45,9 @@ void config_list_copy(struct config_list *list,
                       const struct topic_config_entry *entries,
                       uint32_t count);
 
-/* Changes the list of a topic's own values, one change after the other. ERR_CONFIG_INVALID, why
- * then says what to do; the list is then half changed. What holds for the whole set
- * (topic_config_check_set) is the caller's to ask. */
+/* Changes the list of a resource's own values, one change after the other. ERR_CONFIG_INVALID or
+ * ERR_INVALID, why then says what to do; the list is then half changed. What holds for the whole
+ * set (topic_config_check_set) is the caller's to ask. */
 enum err config_list_change(struct config_list *list,
                             const struct config_changes *changes,
                             char why[TOPIC_CONFIG_WHY_SIZE]);

@@ -265,6 +265,17 @@ static enum err apply_producer_ids(struct controller *ct, const struct command *
     return ERR_OK;
 }
 
+/* The settings of topics stay what they were in this image: nobody looks at them here. */
+static enum err apply_configs_altered(struct controller *ct,
+                                      const struct command_configs_altered *altered)
+{
+    if (altered->resource != CONFIG_RESOURCE_TOPIC) {
+        metadata_alter_resource(ct->image, altered);
+        return ERR_OK;
+    }
+    return metadata_alter_topic(ct->image, altered) == NULL ? ERR_CORRUPT : ERR_OK;
+}
+
 enum err controller_apply(struct controller *ct, struct slice bytes)
 {
     struct command command;
@@ -292,8 +303,7 @@ enum err controller_apply(struct controller *ct, struct slice bytes)
     case COMMAND_PARTITIONS_ADDED:
         return apply_partitions_added(ct, &command.partitions_added);
     case COMMAND_CONFIGS_ALTERED:
-        return metadata_alter_configs(ct->image, &command.configs_altered) == NULL ? ERR_CORRUPT
-                                                                                   : ERR_OK;
+        return apply_configs_altered(ct, &command.configs_altered);
     }
     return ERR_NEWER_FORMAT;
 }
@@ -437,12 +447,9 @@ static enum err check_config_set(const struct controller *ct,
         own[i].name = memory_copy_text(pairs[i].name);
         own[i].value = memory_copy_text(pairs[i].value);
     }
-    const struct topic_config_set set = {
-        .own = own,
-        .own_count = count,
-        .defaults = ct->settings->topic_defaults,
-        .defaults_count = ct->settings->topic_defaults_count,
-    };
+    struct topic_config_set set = metadata_topic_configs(ct->image, NULL);
+    set.own = own;
+    set.own_count = count;
     enum err e = topic_config_check_set(&set, why);
     for (uint32_t i = 0; i < count; i++) {
         free(own[i].name);
@@ -450,17 +457,6 @@ static enum err check_config_set(const struct controller *ct,
     }
     free(own);
     return e;
-}
-
-static void encode_entries(const struct topic_config_entry *entries, uint32_t count, struct wbuf *w)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        const struct config_pair pair = {
-            .name = slice_of_string(entries[i].name),
-            .value = slice_of_string(entries[i].value),
-        };
-        command_encode_configs(&pair, 1, w);
-    }
 }
 
 /* The names in pairs are legal and different: *ret_count is at most topic_configs_count. */
@@ -675,68 +671,6 @@ enum err controller_propose_delete(const struct controller *ct,
     return wbuf_failure(w);
 }
 
-/* The whole set as it will be must obey the rules, not what changes alone. */
-static enum err
-check_configs(const struct controller *ct, const struct config_list *list, char *why)
-{
-    const struct topic_config_set set = {
-        .own = list->entries,
-        .own_count = list->count,
-        .defaults = ct->settings->topic_defaults,
-        .defaults_count = ct->settings->topic_defaults_count,
-    };
-    return topic_config_check_set(&set, why);
-}
-
-static enum err
-encode_configs_altered(const struct topic *t, const struct config_list *list, struct wbuf *w)
-{
-    struct wbuf configs;
-    wbuf_init(&configs, COMMAND_SIZE_MAX);
-    encode_entries(list->entries, list->count, &configs);
-    const struct command command = {
-        .kind = COMMAND_CONFIGS_ALTERED,
-        .configs_altered =
-            {
-                .resource = COMMAND_RESOURCE_TOPIC,
-                .topic_id = t->id,
-                .configs_count = list->count,
-                .configs = wbuf_slice(&configs),
-            },
-    };
-    enum err e = wbuf_failure(&configs);
-    if (e == ERR_OK) {
-        command_encode(&command, w);
-        e = wbuf_failure(w);
-    }
-    wbuf_done(&configs);
-    return e;
-}
-
-enum err controller_propose_configs(const struct controller *ct,
-                                    struct slice topic_name,
-                                    const struct config_changes *changes,
-                                    struct wbuf *w,
-                                    char why[CONTROLLER_WHY_SIZE])
-{
-    const struct topic *t = metadata_topic_by_name(ct->image, topic_name);
-    if (t == NULL) {
-        (void)snprintf(why, CONTROLLER_WHY_SIZE, "This cluster does not host this topic.");
-        return ERR_TOPIC_UNKNOWN;
-    }
-    struct config_list list;
-    config_list_copy(&list, t->configs, t->configs_count);
-    enum err e = config_list_change(&list, changes, why);
-    if (e == ERR_OK) {
-        e = check_configs(ct, &list, why);
-    }
-    if (e == ERR_OK) {
-        e = encode_configs_altered(t, &list, w);
-    }
-    config_list_done(&list);
-    return e;
-}
-
 void controller_propose_purged(const struct uuid *id, struct wbuf *w)
 {
     const struct command command = {.kind = COMMAND_TOPIC_PURGED, .topic_purged = {.id = *id}};
@@ -853,7 +787,7 @@ static void snapshot_topic(struct wbuf *stream, struct wbuf *scratch, const stru
 {
     struct wbuf configs;
     wbuf_init(&configs, COMMAND_SIZE_MAX);
-    encode_entries(t->configs, t->configs_count, &configs);
+    command_encode_entries(t->configs, t->configs_count, &configs);
     const struct command command = {
         .kind = COMMAND_TOPIC_CREATED,
         .topic_created =
@@ -868,6 +802,26 @@ static void snapshot_topic(struct wbuf *stream, struct wbuf *scratch, const stru
                 .directories = slice_of(t->directories, (size_t)t->directories_count * UUID_SIZE),
                 .directory_of = slice_of(t->directory_of,
                                          t->directory_of == NULL ? 0 : (size_t)t->partitions_count),
+            },
+    };
+    snapshot_add(stream, scratch, &command);
+    wbuf_done(&configs);
+}
+
+static void
+snapshot_resource(struct wbuf *stream, struct wbuf *scratch, const struct config_resource_entry *e)
+{
+    struct wbuf configs;
+    wbuf_init(&configs, COMMAND_SIZE_MAX);
+    command_encode_entries(e->configs, e->configs_count, &configs);
+    const struct command command = {
+        .kind = COMMAND_CONFIGS_ALTERED,
+        .configs_altered =
+            {
+                .resource = e->kind,
+                .name = slice_of_string(e->name),
+                .configs_count = e->configs_count,
+                .configs = wbuf_slice(&configs),
             },
     };
     snapshot_add(stream, scratch, &command);
@@ -910,6 +864,11 @@ void controller_snapshot(const struct controller *ct, struct wbuf *stream)
             .producer_ids = {.first = ct->producer_id_next - 1, .count = 1},
         };
         snapshot_add(stream, &scratch, &command);
+    }
+    /* Before the topics, whose settings follow from them. */
+    const struct config_resources *resources = metadata_config_resources(ct->image);
+    for (uint32_t i = 0; i < resources->count; i++) {
+        snapshot_resource(stream, &scratch, &resources->entries[i]);
     }
     for (uint32_t i = 0; i < metadata_topics_count(ct->image); i++) {
         snapshot_topic(stream, &scratch, metadata_topic_at(ct->image, i));

@@ -94,9 +94,10 @@ enum err controller_propose_delete(const struct controller *ct,
                                    struct slice name,
                                    struct wbuf *w,
                                    char why[CONTROLLER_WHY_SIZE]);
-/* ERR_TOPIC_UNKNOWN, ERR_CONFIG_INVALID, ERR_TOO_LARGE */
+/* name: of the topic, broker, group or subscription. ERR_TOPIC_UNKNOWN, ERR_CONFIG_INVALID,
+ * ERR_INVALID, ERR_TOO_LARGE */
 enum err controller_propose_configs(const struct controller *ct,
-                                    struct slice topic_name,
+                                    struct slice name,
                                     const struct config_changes *changes,
                                     struct wbuf *w,
                                     char why[CONTROLLER_WHY_SIZE]);

@@ -114,11 +114,8 @@ enum err controller_judge(struct cluster *c,
         return controller_propose_delete(
             engine, &r->in.delete_topic.id, r->in.delete_topic.name, bytes, r->message);
     case CONTROLLER_ALTER_CONFIGS:
-        return controller_propose_configs(engine,
-                                          r->in.alter_configs.topic_name,
-                                          &r->in.alter_configs.changes,
-                                          bytes,
-                                          r->message);
+        return controller_propose_configs(
+            engine, r->in.alter_configs.name, &r->in.alter_configs.changes, bytes, r->message);
     case CONTROLLER_ALLOCATE_PRODUCER_ID:
     case CONTROLLER_DESCRIBE:
         break;

@@ -3,6 +3,8 @@
  */
 #include "cluster/metadata.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +15,7 @@
 
 enum {
     TABLE_CAPACITY_MIN = 16,
+    NODE_NAME_SIZE = 12,
 };
 
 struct metadata {
@@ -25,6 +28,8 @@ struct metadata {
     uint32_t by_name_capacity;
     struct topic **by_id; /* NULL = free slot. */
     uint32_t by_id_capacity;
+    struct config_resources resources;
+    char node_name[NODE_NAME_SIZE]; /* As its resource is called. */
 };
 
 struct metadata *
@@ -38,6 +43,7 @@ metadata_new(const struct cluster_settings *settings, uint64_t hash_seed, uint16
         .by_name_capacity = TABLE_CAPACITY_MIN,
         .by_id_capacity = TABLE_CAPACITY_MIN,
     };
+    (void)snprintf(m->node_name, sizeof(m->node_name), "%" PRId32, settings->node_id);
     m->by_name = memory_alloc_array(m->by_name_capacity, sizeof(struct topic *));
     m->by_id = memory_alloc_array(m->by_id_capacity, sizeof(struct topic *));
     return m;
@@ -70,6 +76,7 @@ void metadata_free(struct metadata *m)
     }
     free(m->by_name);
     free(m->by_id);
+    config_resources_done(&m->resources);
     free(m);
 }
 
@@ -193,18 +200,24 @@ void metadata_set_leader_epoch(struct metadata *m, int32_t leader_epoch)
     m->leader_epoch = leader_epoch;
 }
 
+static struct topic_config_entry *copy_configs(uint32_t count, struct slice bytes)
+{
+    struct rbuf configs = rbuf_over(bytes.data, bytes.size);
+    struct topic_config_entry *entries = memory_alloc_array(count, sizeof(*entries));
+    for (uint32_t i = 0; i < count; i++) {
+        struct config_pair pair = command_next_config(&configs);
+        entries[i].name = memory_copy_text(pair.name);
+        entries[i].value = memory_copy_text(pair.value);
+    }
+    return entries;
+}
+
 /* Takes the configurations of a command, and what follows from them. */
 static void
 set_configs(const struct metadata *m, struct topic *t, uint32_t count, struct slice bytes)
 {
-    struct rbuf configs = rbuf_over(bytes.data, bytes.size);
     t->configs_count = count;
-    t->configs = memory_alloc_array(t->configs_count, sizeof(*t->configs));
-    for (uint32_t i = 0; i < t->configs_count; i++) {
-        struct config_pair pair = command_next_config(&configs);
-        t->configs[i].name = memory_copy_text(pair.name);
-        t->configs[i].value = memory_copy_text(pair.value);
-    }
+    t->configs = copy_configs(count, bytes);
     const struct topic_config_set set = metadata_topic_configs(m, t);
     topic_settings_derive(&set, &t->settings);
 }
@@ -318,14 +331,32 @@ enum err metadata_add_partitions(struct metadata *m,
     return ERR_OK;
 }
 
-const struct topic *metadata_alter_configs(struct metadata *m,
-                                           const struct command_configs_altered *altered)
+const struct topic *metadata_alter_topic(struct metadata *m,
+                                         const struct command_configs_altered *altered)
 {
     struct topic *t = m->by_id[find_slot(m, &altered->topic_id)];
     if (t != NULL) {
         drop_configs(t);
         set_configs(m, t, altered->configs_count, altered->configs);
     }
+    return t;
+}
+
+void metadata_alter_resource(struct metadata *m, const struct command_configs_altered *altered)
+{
+    config_resources_set(&m->resources,
+                         altered->resource,
+                         altered->name,
+                         copy_configs(altered->configs_count, altered->configs),
+                         altered->configs_count);
+}
+
+const struct topic *metadata_derive_topic(struct metadata *m, uint32_t index)
+{
+    assert_cmp(index, <, m->count);
+    struct topic *t = m->by_name[index];
+    const struct topic_config_set set = metadata_topic_configs(m, t);
+    topic_settings_derive(&set, &t->settings);
     return t;
 }
 
@@ -383,16 +414,37 @@ int32_t metadata_leader_epoch(const struct metadata *m)
 
 struct topic_config_set metadata_topic_configs(const struct metadata *m, const struct topic *t)
 {
+    const struct config_resource_entry *own =
+        config_resources_find(&m->resources, CONFIG_RESOURCE_BROKER, slice_of_string(m->node_name));
+    const struct config_resource_entry *all =
+        config_resources_find(&m->resources, CONFIG_RESOURCE_BROKER, slice_of_string(""));
     return (struct topic_config_set){
-        .own = t->configs,
-        .own_count = t->configs_count,
+        .own = t == NULL ? NULL : t->configs,
+        .own_count = t == NULL ? 0 : t->configs_count,
+        .broker = own == NULL ? NULL : own->configs,
+        .broker_count = own == NULL ? 0 : own->configs_count,
+        .brokers = all == NULL ? NULL : all->configs,
+        .brokers_count = all == NULL ? 0 : all->configs_count,
         .defaults = m->settings->topic_defaults,
         .defaults_count = m->settings->topic_defaults_count,
     };
 }
 
+const struct config_resources *metadata_config_resources(const struct metadata *m)
+{
+    return &m->resources;
+}
+
+const char *metadata_broker_config(const struct metadata *m, const char *name)
+{
+    const struct topic_config_set set = metadata_topic_configs(m, NULL);
+    const char *value = topic_config_find(set.broker, set.broker_count, name);
+    return value != NULL ? value : topic_config_find(set.brokers, set.brokers_count, name);
+}
+
 void metadata_check(const struct metadata *m)
 {
+    config_resources_check(&m->resources);
     for (uint32_t i = 0; i < m->count; i++) {
         const struct topic *t = m->by_name[i];
         assert(metadata_topic_by_id(m, &t->id) == t);

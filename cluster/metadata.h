@@ -13,6 +13,7 @@
 #include "core/slice.h"
 #include "storage/compaction.h"
 
+struct config_resources;
 struct metadata;
 
 struct topic_config_entry {
@@ -76,6 +77,11 @@ const struct topic *metadata_topic_at(const struct metadata *m, uint32_t index);
 
 /* The shard that serves a partition on this node. */
 uint16_t metadata_partition_shard(const struct metadata *m, const struct partition_id *id);
+
+/* What was configured of anything but topics. */
+const struct config_resources *metadata_config_resources(const struct metadata *m);
+/* What was altered of this broker, for itself or for all; NULL if nothing was. */
+const char *metadata_broker_config(const struct metadata *m, const char *name);
 
 int32_t metadata_node_id(const struct metadata *m);
 const struct uuid *metadata_cluster_id(const struct metadata *m);

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "cluster/commands.h"
+#include "cluster/config_resources.h"
 #include "cluster/metadata.h"
 #include "cluster/settings.h"
 
@@ -28,16 +29,20 @@ enum err metadata_add_topic(struct metadata *m,
 enum err metadata_add_partitions(struct metadata *m,
                                  const struct command_partitions_added *added,
                                  const struct topic **ret_topic);
-/* The topic as altered; NULL if unknown. */
-const struct topic *metadata_alter_configs(struct metadata *m,
-                                           const struct command_configs_altered *altered);
+/* Of a topic, as altered; NULL if it is unknown. */
+const struct topic *metadata_alter_topic(struct metadata *m,
+                                         const struct command_configs_altered *altered);
+/* Of anything else. After a broker's the settings of topics follow by metadata_derive_topic. */
+void metadata_alter_resource(struct metadata *m, const struct command_configs_altered *altered);
+/* What is in effect for the topic at that index, anew. */
+const struct topic *metadata_derive_topic(struct metadata *m, uint32_t index);
 /* False if unknown. Pointers to it are dead afterwards. */
 bool metadata_remove_topic(struct metadata *m, const struct uuid *id);
 
 /* In how many directories its partitions would be with these. */
 uint32_t metadata_directories_with(const struct topic *t, struct slice directories);
 
-/* What is in effect for a topic. */
+/* What is in effect for a topic; NULL: for one without values of its own. */
 struct topic_config_set metadata_topic_configs(const struct metadata *m, const struct topic *t);
 
 /* Walks everything: order, both indexes agree. */

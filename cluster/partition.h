@@ -67,6 +67,7 @@ struct partition_env {
     struct partition_counters *counters;
     struct recoder *recoder; /* For batches that are looked into, or stored in another codec. */
     uint64_t term;           /* Group 0's term of this start. */
+    int64_t producer_expiration_ms; /* producer.id.expiration.ms */
     /* A stop has begun: nothing waits for room (partition_refuse_backlog), later for nothing at all
      * (partition_give_up_flushes). */
     bool is_quiescing;

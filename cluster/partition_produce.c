@@ -153,8 +153,7 @@ static void expire_producers(struct partition *p)
         return;
     }
     p->producers_expire_us = now_us + PRODUCERS_EXPIRE_INTERVAL_US;
-    producer_state_expire(
-        p->producers, p->env->s->wall_ms, p->env->settings->producer_expiration_ms);
+    producer_state_expire(p->producers, p->env->s->wall_ms, p->env->producer_expiration_ms);
 }
 
 static enum err

@@ -14,6 +14,9 @@
 #include "storage/log.h"
 #include "storage/log_shared.h"
 
+struct cluster;
+struct shard;
+
 enum {
     CLUSTER_DATA_DIRS_MAX = 64,
 };
@@ -75,6 +78,11 @@ struct cluster_settings {
 
     /* Partitions per shard that get a size metric of their own; the rest only count in the sums. */
     uint32_t partition_stats_max;
+
+    /* The broker's own configurations were altered (cluster_broker_number): called on each shard
+     * when they are in its metadata. May be NULL. */
+    void (*on_broker_altered)(void *context, struct shard *s, struct cluster *c);
+    void *broker_context;
 
     /* A flush failed: nothing that is acknowledged from now on could be trusted. NULL = panic.
      * Called on the shard that owns the flusher. */

@@ -270,6 +270,15 @@ static struct log_shared_options options_of(const struct shard_dir *dir)
     return o;
 }
 
+void shard_dir_set_compaction(struct shard_dir *dir, uint64_t interval_us, size_t keys_size_max)
+{
+    if (dir->log_env.shared != NULL) {
+        log_shared_set_compaction(dir->log_env.shared,
+                                  interval_us,
+                                  keys_size_max / dir->cluster_settings->data_dirs_count);
+    }
+}
+
 static void on_store_opened(void *context, enum err e, struct store *st)
 {
     struct shard_dir *dir = context;

@@ -86,6 +86,9 @@ enum err shard_dir_open(struct shard_dir *dir);
  * come. */
 void shard_dir_fail(struct shard_dir *dir, enum err e);
 
+/* As of log_shared_set_compaction; keys_size_max is that of all directories of the shard. */
+void shard_dir_set_compaction(struct shard_dir *dir, uint64_t interval_us, size_t keys_size_max);
+
 /* No compaction or delete waits for its turn any more. */
 void shard_dir_stop_background(struct shard_dir *dir);
 

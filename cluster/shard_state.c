@@ -18,8 +18,9 @@
 #include "storage/log_purge.h"
 
 enum {
-    OPENS_MAX = 64,    /* Partitions of one shard that recover at the same time. */
-    REMOVALS_MAX = 16, /* Logs of one shard that are removed at the same time. */
+    OPENS_MAX = 64,        /* Partitions of one shard that recover at the same time. */
+    REMOVALS_MAX = 16,     /* Logs of one shard that are removed at the same time. */
+    DERIVES_PER_TURN = 16, /* Topics and partitions told what an altered broker gives them. */
     FLUSHER_IDLE_CHECK_US = 200,
 };
 
@@ -94,6 +95,8 @@ static void remove_stats(struct cluster *c)
 
 /* ---- open ---- */
 
+static void run_derive(struct task *t);
+
 static bool owns_log(void *context, const struct partition_id *log)
 {
     return owns(context, log);
@@ -144,10 +147,12 @@ void shard_state_open(struct shard *here, struct broadcast_leg *leg)
         .settings = c->settings,
         .counters = &c->counters,
         .recoder = &c->recoder,
+        .producer_expiration_ms = c->settings->producer_expiration_ms,
         .on_trouble = on_trouble,
         .trouble_context = c,
     };
     recoder_init(&c->recoder, here);
+    task_init(&c->derive_task, "derive_topics", run_derive);
     add_stats(c);
     c->dir_owner = (struct shard_dir_owner){
         .context = c,
@@ -224,15 +229,91 @@ static bool open_more(struct cluster *c, struct broadcast_leg *leg)
     return leg->in_flight_count == 0;
 }
 
+static void alter_partition(struct cluster *c, const struct topic *t, int32_t partition)
+{
+    const struct partition_id id = {.topic_id = t->id, .partition = partition};
+    struct partition *p = partition_table_find(&c->partitions, &id);
+    if (p != NULL) {
+        partition_alter(p, t);
+    }
+}
+
 /* NULL: shard 0 has removed the topic since. */
 static void alter_partitions(struct cluster *c, const struct topic *t)
 {
     for (int32_t i = 0; t != NULL && i < t->partitions_count; i++) {
-        const struct partition_id id = {.topic_id = t->id, .partition = i};
-        struct partition *p = partition_table_find(&c->partitions, &id);
-        if (p != NULL) {
-            partition_alter(p, t);
-        }
+        alter_partition(c, t, i);
+    }
+}
+
+/* One step: a topic's settings anew, or its next partition told. False: there is nothing left. */
+static bool derive_step(struct cluster *c, struct broadcast_leg *leg)
+{
+    if (leg->next_topic == metadata_topics_count(c->metadata)) {
+        return false;
+    }
+    if (leg->next_partition == 0) {
+        (void)metadata_derive_topic(c->metadata, leg->next_topic);
+    }
+    const struct topic *t = metadata_topic_at(c->metadata, leg->next_topic);
+    alter_partition(c, t, leg->next_partition++);
+    if (leg->next_partition == t->partitions_count) {
+        leg->next_topic++;
+        leg->next_partition = 0;
+    }
+    return true;
+}
+
+/* True once all topics have what an altered broker gives them. No other command is applied
+ * meanwhile: the topics stay the same ones. */
+static bool derive_more(struct cluster *c, struct broadcast_leg *leg)
+{
+    for (uint32_t i = 0; leg->is_deriving && i < DERIVES_PER_TURN; i++) {
+        leg->is_deriving = !c->is_stopping && derive_step(c, leg);
+    }
+    if (leg->is_deriving) {
+        shard_post(c->s, &c->derive_task);
+    } else {
+        leg->next_partition = leg->partitions_count; /* Nothing to open. */
+    }
+    return !leg->is_deriving;
+}
+
+/* The broker's own, beside what topics take from it. */
+static void apply_broker_configs(struct cluster *c)
+{
+    c->partition_env.producer_expiration_ms =
+        cluster_broker_number(c, "producer.id.expiration.ms", c->settings->producer_expiration_ms);
+    const uint64_t rest_us = c->settings->log_shared.compact_interval_us;
+    const int64_t rest_ms =
+        cluster_broker_number(c, "log.cleaner.backoff.ms", (int64_t)(rest_us / 1000));
+    const uint64_t keys_size = c->settings->log_shared.compact_keys_size_max;
+    const int64_t keys_size_all = cluster_broker_number(c, "log.cleaner.dedupe.buffer.size", 0);
+    for (uint32_t i = 0; i < c->dirs_count; i++) {
+        shard_dir_set_compaction(&c->dirs[i],
+                                 rest_ms > 0 ? (uint64_t)rest_ms * 1000 : 1000,
+                                 keys_size_all > 0 ? (size_t)keys_size_all / c->set->shards_count
+                                                   : keys_size);
+    }
+    if (c->settings->on_broker_altered != NULL) {
+        c->settings->on_broker_altered(c->settings->broker_context, c->s, c);
+    }
+}
+
+static void
+apply_configs(struct cluster *c, struct broadcast_leg *leg, const struct command *command)
+{
+    const struct command_configs_altered *altered = &command->configs_altered;
+    if (altered->resource == CONFIG_RESOURCE_TOPIC) {
+        alter_partitions(c, metadata_alter_topic(c->metadata, altered));
+        return;
+    }
+    metadata_alter_resource(c->metadata, altered);
+    if (altered->resource == CONFIG_RESOURCE_BROKER) {
+        apply_broker_configs(c);
+        leg->is_deriving = true;
+        leg->next_topic = 0;
+        leg->next_partition = 0;
     }
 }
 
@@ -264,7 +345,7 @@ static void apply_command(struct cluster *c, struct broadcast_leg *leg, struct s
         (void)metadata_remove_topic(c->metadata, &command.topic_deleted.id);
         return;
     case COMMAND_CONFIGS_ALTERED:
-        alter_partitions(c, metadata_alter_configs(c->metadata, &command.configs_altered));
+        apply_configs(c, leg, &command);
         return;
     case COMMAND_FEATURE_LEVEL:
     case COMMAND_NODE_REGISTERED:
@@ -281,8 +362,8 @@ static void apply_run(struct cluster *c)
     while (!list_is_empty(&c->applying)) {
         struct broadcast_leg *leg = container_of(c->applying.next, struct broadcast_leg, link);
         c->opener = leg;
-        if (!open_more(c, leg)) {
-            return; /* on_partition_opened goes on. */
+        if (leg->is_deriving ? !derive_more(c, leg) : !open_more(c, leg)) {
+            return; /* derive_task or on_partition_opened goes on. */
         }
         struct slice command;
         enum err e = command_stream_next(&leg->stream, &command);
@@ -295,6 +376,11 @@ static void apply_run(struct cluster *c)
         list_remove(&leg->link);
         broadcast_leg_done(c->s, leg);
     }
+}
+
+static void run_derive(struct task *t)
+{
+    apply_run(container_of(t, struct cluster, derive_task));
 }
 
 void shard_state_apply(struct shard *here, struct broadcast_leg *leg)

@@ -73,6 +73,39 @@ static const struct topic_config table[] = {
 
 enum { TABLE_COUNT = sizeof(table) / sizeof(table[0]) };
 
+#define HOURS_MS   (INT64_C(3600) * 1000)
+#define MINUTES_MS (INT64_C(60) * 1000)
+
+/* clang-format off */
+static const struct topic_config_secondary secondaries[] = {
+    {"log.retention.ms", "log.retention.minutes", MINUTES_MS, TOPIC_CONFIG_INT, -1, INT32_MAX, NULL},
+    {"log.retention.ms", "log.retention.hours", HOURS_MS, TOPIC_CONFIG_INT, -1, INT32_MAX, "168"},
+    {"log.roll.ms", "log.roll.hours", HOURS_MS, TOPIC_CONFIG_INT, 1, INT32_MAX, "168"},
+    {"log.roll.jitter.ms", "log.roll.jitter.hours", HOURS_MS, TOPIC_CONFIG_INT, 0, INT32_MAX, "0"},
+    {"log.flush.interval.ms", "log.flush.scheduler.interval.ms", 1, TOPIC_CONFIG_LONG, 0, INT64_MAX, LONG_MAX_TEXT},
+};
+/* clang-format on */
+
+const struct topic_config_secondary *topic_config_secondary(const char *broker_name, uint32_t index)
+{
+    for (size_t i = 0; i < sizeof(secondaries) / sizeof(secondaries[0]); i++) {
+        if (strcmp(secondaries[i].broker_name, broker_name) == 0 && index-- == 0) {
+            return &secondaries[i];
+        }
+    }
+    return NULL;
+}
+
+const char *topic_config_primary(const char *name)
+{
+    for (size_t i = 0; i < sizeof(secondaries) / sizeof(secondaries[0]); i++) {
+        if (strcmp(secondaries[i].name, name) == 0) {
+            return secondaries[i].broker_name;
+        }
+    }
+    return NULL;
+}
+
 uint32_t topic_configs_count(void)
 {
     return TABLE_COUNT;
@@ -113,6 +146,18 @@ const char *topic_config_effective(const struct topic_config_set *set,
     if (value != NULL) {
         *ret_source = TOPIC_CONFIG_SOURCE_TOPIC;
         return value;
+    }
+    if (config->broker_name != NULL) {
+        value = topic_config_find(set->broker, set->broker_count, config->broker_name);
+        if (value != NULL) {
+            *ret_source = TOPIC_CONFIG_SOURCE_BROKER;
+            return value;
+        }
+        value = topic_config_find(set->brokers, set->brokers_count, config->broker_name);
+        if (value != NULL) {
+            *ret_source = TOPIC_CONFIG_SOURCE_BROKERS;
+            return value;
+        }
     }
     value = topic_config_find(set->defaults, set->defaults_count, config->name);
     if (value != NULL) {
@@ -166,6 +211,11 @@ static bool parse_integer(struct slice text, int64_t *ret_number)
     }
     *ret_number = number;
     return true;
+}
+
+bool topic_config_parse_number(struct slice text, int64_t *ret_number)
+{
+    return parse_integer(trim(text), ret_number);
 }
 
 static bool parse_boolean(struct slice text, bool *ret_value)
@@ -327,8 +377,15 @@ static enum err check_word(const struct topic_config *config, struct slice value
     if (config->choices == NULL || is_choice(config->choices, value)) {
         return ERR_OK;
     }
-    char what[128];
-    (void)snprintf(what, sizeof(what), "String must be one of: %s", config->choices);
+    char what[128] = "String must be one of: ";
+    size_t size = strlen(what);
+    for (const char *at = config->choices; *at != '\0' && size + 2 < sizeof(what); at++) {
+        what[size++] = *at;
+        if (*at == ',') {
+            what[size++] = ' ';
+        }
+    }
+    what[size] = '\0';
     return say_invalid(config, value, what, why);
 }
 
@@ -363,14 +420,18 @@ static enum err check_list(const struct topic_config *config, struct slice value
     struct slice member;
     while (topic_config_next_member(&list, &member)) {
         if (member.size == 0) {
-            return say_invalid(config, value, "Empty members in a list are not allowed", why);
+            (void)snprintf(why,
+                           TOPIC_CONFIG_WHY_SIZE,
+                           "Configuration '%s' values must not be empty.",
+                           config->name);
+            return ERR_CONFIG_INVALID;
         }
-        if (config->choices != NULL) {
+        if (config->choices != NULL && config->choices[0] != '\0') {
             enum err e = check_word(config, member, why);
             if (e != ERR_OK) {
                 return e;
             }
-        } else if (!is_throttled_replica(member)) {
+        } else if (config->choices == NULL && !is_throttled_replica(member)) {
             return say_invalid(config,
                                value,
                                "Must be the literal '*' or a list of replicas in the format "
@@ -390,7 +451,7 @@ static enum err check_ratio(const struct topic_config *config, struct slice valu
     if (ratio < 0) {
         return say_invalid(config, value, "Value must be at least 0", why);
     }
-    if (ratio > 1) {
+    if (ratio > 1 && config->max == 0) {
         return say_invalid(config, value, "Value must be no more than 1", why);
     }
     return ERR_OK;
@@ -409,13 +470,20 @@ enum err topic_config_check(const struct config_pair *pair, char why[TOPIC_CONFI
                        config->name);
         return ERR_CONFIG_INVALID;
     }
-    if (pair->value.size > TOPIC_CONFIG_VALUE_SIZE_MAX) {
-        return say_invalid(config, pair->value, "Longer than 32767 characters", why);
+    return topic_config_check_value(config, pair->value, why);
+}
+
+enum err topic_config_check_value(const struct topic_config *config,
+                                  struct slice given,
+                                  char why[TOPIC_CONFIG_WHY_SIZE])
+{
+    if (given.size > TOPIC_CONFIG_VALUE_SIZE_MAX) {
+        return say_invalid(config, given, "Longer than 32767 characters", why);
     }
-    if (memchr(pair->value.data, '\0', pair->value.size) != NULL) {
+    if (given.size > 0 && memchr(given.data, '\0', given.size) != NULL) {
         return say_invalid(config, slice_of_string(""), "Contains a NUL character", why);
     }
-    const struct slice value = trim(pair->value);
+    const struct slice value = trim(given);
     bool flag;
     switch (config->type) {
     case TOPIC_CONFIG_BOOLEAN:
@@ -453,18 +521,22 @@ static const char *effective_text(const struct topic_config_set *set, const char
 
 /* A value was checked when it was set, but it came back from a disk: what cannot be parsed counts
  * as not set. */
-static int64_t effective_integer(const struct topic_config_set *set, const char *name)
+int64_t topic_config_number(const struct topic_config *config, const char *value)
 {
-    const struct topic_config *config = known(name);
     char why[TOPIC_CONFIG_WHY_SIZE];
     int64_t number = 0;
-    struct slice text = trim(slice_of_string(effective_text(set, name)));
+    struct slice text = trim(slice_of_string(value));
     if (check_integer(config, text, why) != ERR_OK) {
         text = slice_of_string(config->default_value);
     }
     bool is_number = parse_integer(text, &number);
     assert(is_number);
     return number;
+}
+
+static int64_t effective_integer(const struct topic_config_set *set, const char *name)
+{
+    return topic_config_number(known(name), effective_text(set, name));
 }
 
 static bool effective_boolean(const struct topic_config_set *set, const char *name)
@@ -481,8 +553,8 @@ enum err topic_config_check_set(const struct topic_config_set *set, char why[TOP
     if (lag_min > lag_max) {
         (void)snprintf(why,
                        TOPIC_CONFIG_WHY_SIZE,
-                       "conflict between topic config setting min.compaction.lag.ms (%" PRId64
-                       ") and max.compaction.lag.ms (%" PRId64 ")",
+                       "conflict topic config setting min.compaction.lag.ms (%" PRId64
+                       ") > max.compaction.lag.ms (%" PRId64 ")",
                        lag_min,
                        lag_max);
         return ERR_CONFIG_INVALID;

@@ -40,8 +40,13 @@ enum topic_config_effect {
 /* Kafka's numbers (DescribeConfigs v1+, CreateTopics v5+). */
 enum topic_config_source {
     TOPIC_CONFIG_SOURCE_TOPIC = 1,
+    TOPIC_CONFIG_SOURCE_BROKER = 2,  /* Altered while it runs, for this broker. */
+    TOPIC_CONFIG_SOURCE_BROKERS = 3, /* Likewise, for all brokers. */
     TOPIC_CONFIG_SOURCE_BROKER_FILE = 4,
     TOPIC_CONFIG_SOURCE_DEFAULT = 5,
+    TOPIC_CONFIG_SOURCE_LOGGER = 6,
+    TOPIC_CONFIG_SOURCE_CLIENT_METRICS = 7,
+    TOPIC_CONFIG_SOURCE_GROUP = 8,
 };
 
 struct topic_config {
@@ -51,7 +56,9 @@ struct topic_config {
     const char *default_value;
     int64_t min; /* INT and LONG. */
     int64_t max;
-    const char *choices;     /* STRING and LIST: legal words, comma-separated; NULL = any. */
+    /* STRING and LIST: legal words, comma-separated. NULL: any; of a LIST, replicas. "" of a LIST:
+     * any. */
+    const char *choices;
     const char *broker_name; /* First broker synonym of the same unit; NULL = none. */
 };
 
@@ -60,17 +67,42 @@ enum {
     TOPIC_CONFIG_WHY_SIZE = 256,
 };
 
+/* Kafka's other names for a broker's configuration: each counts if those before it are not set. */
+enum {
+    TOPIC_CONFIG_SECONDARIES_MAX = 2,
+};
+struct topic_config_secondary {
+    const char *broker_name; /* struct topic_config's. */
+    const char *name;
+    int64_t unit; /* Times its value is a value of broker_name. */
+    enum topic_config_type type;
+    int64_t min;
+    int64_t max;
+    const char *default_value; /* NULL: it has none. */
+};
+/* The one of that index; NULL if there is none. */
+const struct topic_config_secondary *topic_config_secondary(const char *broker_name,
+                                                            uint32_t index);
+
+/* The broker_name that a secondary name stands behind; NULL if it is none. */
+const char *topic_config_primary(const char *name);
+
 /* In order of name; index < count. */
 uint32_t topic_configs_count(void);
 const struct topic_config *topic_config_at(uint32_t index);
 /* NULL if Kafka has no such name. */
 const struct topic_config *topic_config_by_name(struct slice name);
 
-/* A set of explicit values over the broker's defaults over Kafka's. Owns nothing. */
+/* A set of explicit values over what was altered for this broker, over what was altered for all,
+ * over the broker's file, over Kafka's defaults. Owns nothing. */
 struct topic_config_set {
     const struct topic_config_entry *own;
     uint32_t own_count;
-    const struct topic_config_entry *defaults;
+    const struct topic_config_entry *broker; /* By the broker's names, as the next. */
+    uint32_t broker_count;
+    const struct topic_config_entry *brokers;
+    uint32_t brokers_count;
+    const struct topic_config_entry *defaults; /* By the topic's names. */
     uint32_t defaults_count;
 };
 
@@ -85,6 +117,14 @@ const char *topic_config_effective(const struct topic_config_set *set,
 /* One name and value. ERR_CONFIG_INVALID: why then says what is wrong, in Kafka's words where it
  * has them, and names the nearest name for an unknown one. */
 enum err topic_config_check(const struct config_pair *pair, char why[TOPIC_CONFIG_WHY_SIZE]);
+/* A value for a configuration that config describes, which need not be in the table. */
+enum err topic_config_check_value(const struct topic_config *config,
+                                  struct slice value,
+                                  char why[TOPIC_CONFIG_WHY_SIZE]);
+/* A whole number as Kafka takes them, blanks around it included. */
+bool topic_config_parse_number(struct slice text, int64_t *ret_number);
+/* Its number, if it was checked; else that of the default. INT and LONG. */
+int64_t topic_config_number(const struct topic_config *config, const char *value);
 /* What a whole set must obey once each of its values is legal. */
 enum err topic_config_check_set(const struct topic_config_set *set,
                                 char why[TOPIC_CONFIG_WHY_SIZE]);

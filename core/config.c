@@ -342,6 +342,7 @@ static const char *unit_of(const struct config_option *o)
 
 static void print_markdown_row(const struct config_option *o, FILE *out)
 {
+    const char *fallback = o->fallback == NULL ? "" : o->fallback;
     char range[256] = "";
     bool has_range =
         o->type == CONFIG_INT || o->type == CONFIG_SIZE || o->type == CONFIG_DURATION_MS;
@@ -359,9 +360,9 @@ static void print_markdown_row(const struct config_option *o, FILE *out)
                   "| `%s` | %s | %s%s%s | %s | %s | %s | %s |\n",
                   o->name,
                   type_name(o->type),
-                  o->fallback[0] == '\0' ? "" : "`",
-                  o->fallback,
-                  o->fallback[0] == '\0' ? "" : "`",
+                  fallback[0] == '\0' ? "" : "`",
+                  fallback,
+                  fallback[0] == '\0' ? "" : "`",
                   unit_of(o),
                   range,
                   o->is_dynamic ? "at once" : "at start",
@@ -388,7 +389,9 @@ enum err config_new(const struct config_table *t, struct config **ret_config)
     }
     c->table = t;
     for (size_t i = 0; i < t->count; i++) {
-        bool is_valid = is_acceptable(&t->options[i], t->options[i].fallback, &c->values[i].number);
+        const char *fallback = t->options[i].fallback;
+        bool is_valid =
+            fallback == NULL || is_acceptable(&t->options[i], fallback, &c->values[i].number);
         assert(is_valid);
     }
     *ret_config = c;
@@ -579,7 +582,10 @@ const char *config_text(const struct config *c, const char *name)
 {
     const struct config_option *o = option_of(c, name);
     const struct value *v = &c->values[o - c->table->options];
-    return v->text == NULL ? o->fallback : v->text;
+    if (v->text != NULL) {
+        return v->text;
+    }
+    return o->fallback == NULL ? "" : o->fallback;
 }
 
 size_t config_list_count(const struct config *c, const char *name)

@@ -48,8 +48,9 @@ enum config_type {
 struct config_option {
     const char *name;
     enum config_type type;
-    const char *fallback; /* The default, in the form of values. */
-    int64_t min;          /* For int, size and duration; both 0: any value >= 0. */
+    const char
+        *fallback; /* The default, in the form of values; NULL: unset, text "" and number 0. */
+    int64_t min;   /* For int, size and duration; both 0: any value >= 0. */
     int64_t max;
     const char *words; /* For enum: "none|gzip|lz4". */
     const char *unit;  /* For int: what is counted ("threads"); NULL for none. */

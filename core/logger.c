@@ -144,9 +144,19 @@ static void replace_control_characters(char *text, size_t size)
     }
 }
 
+enum log_level logger_level(const struct logger *l)
+{
+    return (enum log_level)atomic_load_explicit(&l->level, memory_order_relaxed);
+}
+
+void logger_set_level(struct logger *l, enum log_level level)
+{
+    atomic_store_explicit(&l->level, (int)level, memory_order_relaxed);
+}
+
 void log_event(struct logger *l, enum log_level level, const char *event, const char *format, ...)
 {
-    if (level < l->level) {
+    if (level < logger_level(l)) {
         return;
     }
     char line[LOG_LINE_SIZE_MAX];

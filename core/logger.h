@@ -25,8 +25,8 @@ struct logger;
 typedef void log_sink_fn(struct logger *l, enum log_level level, const char *line, size_t size);
 
 struct logger {
-    enum log_level level; /* Less important lines are dropped. */
-    log_sink_fn *sink;    /* line has no newline at its end. */
+    atomic_int level;  /* enum log_level: less important lines are dropped. By any shard. */
+    log_sink_fn *sink; /* line has no newline at its end. */
     void *context;
     int64_t (*wall_ms)(struct logger *l);
 
@@ -42,6 +42,9 @@ struct logger {
 void logger_init_stderr(struct logger *l, enum log_level level);
 /* Gives back what that took; no line may follow. */
 void logger_done(struct logger *l);
+
+enum log_level logger_level(const struct logger *l);
+void logger_set_level(struct logger *l, enum log_level level);
 
 [[gnu::format(printf, 4, 5)]] void
 log_event(struct logger *l, enum log_level level, const char *event, const char *format, ...);

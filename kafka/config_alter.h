@@ -20,7 +20,8 @@ struct request;
 /* One resource. */
 struct config_alteration {
     int8_t resource_type;
-    struct slice resource_name;
+    struct slice resource_name; /* As the client wrote it, for the answer. */
+    struct slice name;          /* As it is called here. */
     struct config_change *changes;
     size_t changes_count;
     /* The answer. */

@@ -24,7 +24,6 @@ struct broker_config;
 struct cluster;
 struct dispatch;
 struct shard;
-struct topic_config_entry;
 
 /* What the broker's configuration tells the handlers. All shards read the same struct, none writes
  * it while requests run. */
@@ -39,10 +38,7 @@ struct dispatch_settings {
     uint32_t fetch_size_max;     /* fetch.max.bytes */
     uint32_t fetch_sessions_max; /* Per shard. */
     uint64_t fetch_session_eviction_us;
-    /* The same as cluster_settings has: what CreateTopics answers as configuration in effect. */
-    const struct topic_config_entry *topic_defaults;
-    uint32_t topic_defaults_count;
-    const struct broker_config *configs; /* What DescribeConfigs says of this broker. */
+    const struct broker_config *configs; /* What DescribeConfigs says of this broker, by name. */
     uint32_t configs_count;
 };
 

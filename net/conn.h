@@ -126,6 +126,9 @@ enum err conn_server_listen(struct conn_server *cs,
                             uint16_t *ret_port,
                             char why[NET_WHY_SIZE]);
 
+/* Those beyond it that are there stay. */
+void conn_server_set_conns_max(struct conn_server *cs, uint32_t conns_max);
+
 /* Stops accepting and reading, drops what was not started, lets answers leave, closes all;
  * on_stopped from the loop, once no request and no connection is left. Waits at most
  * stop_timeout_us for peers, but without limit for the handler's answers. */

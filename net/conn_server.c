@@ -229,6 +229,11 @@ void conn_server_on_gone(struct conn_server *cs)
     }
 }
 
+void conn_server_set_conns_max(struct conn_server *cs, uint32_t conns_max)
+{
+    cs->limits.conns_max = conns_max;
+}
+
 void conn_server_stop(struct conn_server *cs, void *context, void (*on_stopped)(void *context))
 {
     assert(!cs->is_stopping);

@@ -488,6 +488,15 @@ static enum look look_at(struct log *l)
     return is_dirty ? LOOK_LATER : LOOK_NOTHING;
 }
 
+void log_shared_set_compaction(struct log_shared *ls, uint64_t interval_us, size_t keys_size_max)
+{
+    ls->options.compact_interval_us = interval_us;
+    ls->options.compact_keys_size_max = keys_size_max;
+    if (timer_is_armed(&ls->compact_timer)) {
+        shard_timer_arm(ls->s, &ls->compact_timer, interval_us);
+    }
+}
+
 static void rest(struct log_shared *ls)
 {
     if (!ls->is_compact_stopped && !list_is_empty(&ls->compactables) &&

@@ -49,6 +49,8 @@ enum err log_shared_new(struct shard *s,
  * (recycle.h); without this they are removed where they are. Lists a directory, which blocks:
  * before any log is opened. ERR_BUSY without memory. */
 enum err log_shared_recycle(const struct log_env *env);
+/* How long compaction rests, and what memory it takes for keys: from its next rest and run on. */
+void log_shared_set_compaction(struct log_shared *ls, uint64_t interval_us, size_t keys_size_max);
 /* A stop begins: nothing waits for its turn in the background any more (pace_stop). */
 void log_shared_stop_background(struct log_shared *ls);
 /* An operation of the background is still under way. NULL: no. */

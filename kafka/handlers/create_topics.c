@@ -4,6 +4,7 @@
 #include "cluster/topic_configs.h"
 #include "core/assert.h"
 #include "core/shard.h"
+#include "kafka/config_chain.h"
 #include "kafka/handlers/handlers.h"
 #include "kafka/request.h"
 #include "kafka/seen.h"
@@ -46,12 +47,9 @@ static bool fill_configs(struct request *r, struct creation *c)
             return false;
         }
     }
-    const struct topic_config_set set = {
-        .own = own,
-        .own_count = (uint32_t)in->configs_count,
-        .defaults = r->d->settings->topic_defaults,
-        .defaults_count = r->d->settings->topic_defaults_count,
-    };
+    struct topic_config_set set = cluster_topic_configs(r->d->cluster, NULL);
+    set.own = own;
+    set.own_count = (uint32_t)in->configs_count;
     const uint32_t count = topic_configs_count();
     c->out->configs = request_alloc(r, count, sizeof(*c->out->configs));
     if (c->out->configs == NULL) {
@@ -63,7 +61,8 @@ static bool fill_configs(struct request *r, struct creation *c)
         enum topic_config_source source = TOPIC_CONFIG_SOURCE_DEFAULT;
         create_topics_response_config_init(&c->out->configs[i]);
         c->out->configs[i].name = slice_of_string(config->name);
-        c->out->configs[i].value = slice_of_string(topic_config_effective(&set, config, &source));
+        c->out->configs[i].value =
+            slice_of_string(config_chain_topic_value(r->d, &set, config, &source));
         c->out->configs[i].config_source = (int8_t)source;
     }
     return true;

@@ -1,17 +1,22 @@
-/* ListConfigResources: the names of what has configurations. Version 0 asked only for subscriptions
- * of client metrics, of which there are none without a receiver.
+/* ListConfigResources: the names of what has configurations: topics, brokers and their loggers, and
+ * the groups and subscriptions of client metrics that were given some. Version 0 asked only for the
+ * last.
  */
 #include "kafka/proto/list_config_resources.h"
 
 #include "cluster/cluster.h"
-#include "kafka/config_resource.h"
+#include "cluster/config_resources.h"
 #include "kafka/handlers/handlers.h"
 #include "kafka/request.h"
 
 typedef struct list_config_resources_response_config_resource resource_out;
 
-static bool is_asked_for(const struct list_config_resources_request *in, int8_t type)
+static bool is_asked_for(const struct request *r, int8_t type)
 {
+    const struct list_config_resources_request *in = r->in;
+    if (r->version == 0) {
+        return type == CONFIG_RESOURCE_CLIENT_METRICS;
+    }
     for (size_t i = 0; i < in->resource_types_count; i++) {
         if (in->resource_types[i] == type) {
             return true;
@@ -56,23 +61,30 @@ void handle_list_config_resources(struct request *r)
         request_answer(r, &out);
         return;
     }
-    const bool has_all = r->version > 0;
+    const struct config_resources *resources = metadata_config_resources(m);
     const uint32_t topics_count =
-        has_all && is_asked_for(in, CONFIG_RESOURCE_TOPIC) ? metadata_topics_count(m) : 0;
-    out.config_resources = request_alloc(r, topics_count + 2, sizeof(*out.config_resources));
+        is_asked_for(r, CONFIG_RESOURCE_TOPIC) ? metadata_topics_count(m) : 0;
+    out.config_resources =
+        request_alloc(r, topics_count + resources->count + 2, sizeof(*out.config_resources));
     if (out.config_resources == NULL) {
         request_abort(r, "too many topics");
         return;
     }
     const struct slice node = request_text(r, "%d", metadata_node_id(m));
-    if (has_all && is_asked_for(in, CONFIG_RESOURCE_BROKER)) {
+    if (is_asked_for(r, CONFIG_RESOURCE_BROKER)) {
         add(&out, CONFIG_RESOURCE_BROKER, node);
     }
-    if (has_all && is_asked_for(in, CONFIG_RESOURCE_BROKER_LOGGER)) {
+    if (is_asked_for(r, CONFIG_RESOURCE_BROKER_LOGGER)) {
         add(&out, CONFIG_RESOURCE_BROKER_LOGGER, node);
     }
     for (uint32_t i = 0; i < topics_count; i++) {
         add(&out, CONFIG_RESOURCE_TOPIC, slice_of_string(metadata_topic_at(m, i)->name));
+    }
+    for (uint32_t i = 0; i < resources->count; i++) {
+        const struct config_resource_entry *e = &resources->entries[i];
+        if (e->kind != CONFIG_RESOURCE_BROKER && is_asked_for(r, (int8_t)e->kind)) {
+            add(&out, (int8_t)e->kind, slice_of_string(e->name));
+        }
     }
     request_answer(r, &out);
 }

@@ -46,6 +46,7 @@ class Field:
     tag: int                # -1: none.
     default: str            # As written, or None.
     is_ignorable: bool
+    is_long: bool           # A string that may be larger than WIRE_STRING_SIZE_MAX.
     comment: list
     struct: object = None   # The Struct of type, if it is one.
 
@@ -116,6 +117,7 @@ FIELD = re.compile(
     r"(?:\s+tag\s+(?P<tag>[0-9]+))?"
     r"(?:\s+=\s+(?P<default>-?[0-9]+|null|true|false))?"
     r"(?:\s+(?P<ignorable>ignorable))?"
+    r"(?:\s+(?P<long>long))?"
     r"(?:\s*(?P<open>\{))?$")
 
 
@@ -224,7 +226,7 @@ class Parser:
         field = Field(name=match["name"], type=match["type"], is_array=bool(match["array"]),
                       nullable=nullable, versions=versions,
                       tag=int(match["tag"]) if match["tag"] else -1, default=match["default"],
-                      is_ignorable=bool(match["ignorable"]), comment=self.comment)
+                      is_ignorable=bool(match["ignorable"]), is_long=bool(match["long"]), comment=self.comment)
         struct.fields.append(field)
         if match["open"]:
             inner = Struct(field.type, f"{prefix}_{field.type}", versions, [], [])
@@ -610,7 +612,7 @@ def emit_read_field(out, api, field):
     if field.is_array:
         emit_read_array(out, api, field)
     elif field.type in SLICES:
-        kind = "string" if field.type == "string" else "bytes"
+        kind = ("long_string" if field.is_long else "string") if field.type == "string" else "bytes"
         out(f"{target} = wire_read_{kind}(r, {nullable_here(field, field.versions, 'r')});")
     elif field.is_pointer:
         if field.nullable != field.versions:
@@ -687,7 +689,7 @@ def emit_write_field(out, field):
             out(write_item(field, f"{value}[i]"))
         out("}", "}")
     elif field.type in SLICES:
-        out(f"wire_write_{field.type}(w, {value}, {nullable});")
+        out(f"wire_write_{'long_' if field.is_long else ''}{field.type}(w, {value}, {nullable});")
     elif field.is_pointer:
         out(f"if (wire_write_nullable(w, {value})) {{", write_item(field, value, True), "}")
     else:

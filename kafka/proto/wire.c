@@ -45,6 +45,11 @@ struct slice wire_read_string(struct wire_reader *r, bool is_nullable)
     return read_sized(r, true, is_nullable);
 }
 
+struct slice wire_read_long_string(struct wire_reader *r, bool is_nullable)
+{
+    return read_sized(r, !r->is_flexible, is_nullable);
+}
+
 struct slice wire_read_bytes(struct wire_reader *r, bool is_nullable)
 {
     return read_sized(r, false, is_nullable);
@@ -193,6 +198,13 @@ static bool write_size(struct wire_writer *w, struct slice v, bool is_string, bo
 void wire_write_string(struct wire_writer *w, struct slice v, bool is_nullable)
 {
     if (write_size(w, v, true, is_nullable)) {
+        wbuf_bytes(w->out, v.data, v.size);
+    }
+}
+
+void wire_write_long_string(struct wire_writer *w, struct slice v, bool is_nullable)
+{
+    if (write_size(w, v, !w->is_flexible, is_nullable)) {
         wbuf_bytes(w->out, v.data, v.size);
     }
 }

@@ -83,6 +83,9 @@ static inline bool wire_is_ok(const struct wire_reader *r)
 }
 
 struct slice wire_read_string(struct wire_reader *r, bool is_nullable);
+/* Of compact ones also larger than that: for values that are answered with an error of their own.
+ */
+struct slice wire_read_long_string(struct wire_reader *r, bool is_nullable);
 struct slice wire_read_bytes(struct wire_reader *r, bool is_nullable);
 
 /* Reads a count and takes zeroed memory for that many items of item_size. wire_size_min: the
@@ -107,6 +110,7 @@ void wire_skip_tag(struct wire_reader *r);
 void wire_skip_tags(struct wire_reader *r);
 
 void wire_write_string(struct wire_writer *w, struct slice v, bool is_nullable);
+void wire_write_long_string(struct wire_writer *w, struct slice v, bool is_nullable);
 void wire_write_bytes(struct wire_writer *w, struct slice v, bool is_nullable);
 
 /* As bytes; left out and noted if the writer collects references. */

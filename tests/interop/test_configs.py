@@ -56,7 +56,7 @@ def test_synonyms_from_the_first_that_counts():
         def chain(name):
             return [(s["name"], s["value"], s["source"]) for s in configs[name]["synonyms"]]
         equal(chain("retention.ms"), [("retention.ms", "5", OF_TOPIC), ("log.retention.ms", "10800000", OF_FILE),
-                                      ("log.retention.ms", "604800000", DEFAULT)], "retention.ms")
+                                      ("log.retention.hours", "168", DEFAULT)], "retention.ms")
         equal(chain("segment.bytes"), [("log.segment.bytes", "1073741824", DEFAULT)], "segment.bytes")
         equal(chain("remote.storage.enable"), [], "a name without synonyms")
 
@@ -90,7 +90,7 @@ def test_this_broker():
         equal(describe(c, BROKER, ""), (NONE, {}), "what is set for all brokers")
         for name in ("2", "one", "1 "):
             equal(describe(c, BROKER, name), (INVALID_REQUEST, {}), name)
-        equal(describe(c, LOGGER, "1"), (NONE, {}), "loggers")
+        equal(set(describe(c, LOGGER, "1")[1]), {"root"}, "loggers")
         equal(describe(c, 77, "x"), (INVALID_REQUEST, {}), "no such type")
 
 

@@ -153,3 +153,35 @@ Test(settings, topic_defaults_are_plain)
     }
     done(&f, e);
 }
+
+/* Kafka's precedence: milliseconds before minutes before hours. */
+Test(settings, secondary_names_count_where_the_first_is_not_set)
+{
+    static const struct {
+        const char *pairs[4];
+        const char *name; /* NULL: nothing is set. */
+        const char *value;
+    } rows[] = {
+        {{"log.retention.hours=24"}, "retention.ms", "86400000"},
+        {{"log.retention.hours=24", "log.retention.minutes=60"}, "retention.ms", "3600000"},
+        {{"log.retention.minutes=60", "log.retention.ms=5"}, "retention.ms", "5"},
+        {{"log.retention.hours=-1"}, "retention.ms", "-1"},
+        {{"log.retention.hours=2147483647"}, "retention.ms", "7730941129200000"},
+        {{"log.roll.hours=1"}, "segment.ms", "3600000"},
+        {{"log.roll.jitter.hours=2"}, "segment.jitter.ms", "7200000"},
+        {{"log.flush.scheduler.interval.ms=7s"}, "flush.ms", "7000"},
+        {{"log.retention.check.interval.ms=1s"}, NULL, NULL},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct fixture f;
+        enum err e = read(&f, rows[i].pairs);
+        cr_assert(eq(int, e, ERR_OK), "row %zu: %s", i, f.why);
+        cr_assert(eq(u32, f.settings.cluster.topic_defaults_count, rows[i].name == NULL ? 0 : 1));
+        for (uint32_t j = 0; j < f.settings.cluster.topic_defaults_count; j++) {
+            const struct topic_config_entry *entry = &f.settings.cluster.topic_defaults[j];
+            cr_assert(eq(str, entry->name, (char *)rows[i].name), "row %zu", i);
+            cr_assert(eq(str, entry->value, (char *)rows[i].value), "row %zu", i);
+        }
+        done(&f, e);
+    }
+}

@@ -53,8 +53,17 @@ static size_t make(struct command *commands, struct wbuf *configs)
     };
     commands[n++] = (struct command){
         COMMAND_CONFIGS_ALTERED,
-        .configs_altered = {COMMAND_RESOURCE_TOPIC, id, 2, wbuf_slice(configs)},
+        .configs_altered = {CONFIG_RESOURCE_TOPIC, id, {0}, 2, wbuf_slice(configs)},
     };
+    static const enum config_resource others[] = {
+        CONFIG_RESOURCE_BROKER, CONFIG_RESOURCE_GROUP, CONFIG_RESOURCE_CLIENT_METRICS};
+    for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        commands[n++] = (struct command){
+            COMMAND_CONFIGS_ALTERED,
+            .configs_altered =
+                {others[i], {{0}}, slice_of_string(i == 0 ? "" : "g"), 2, wbuf_slice(configs)},
+        };
+    }
     return n;
 }
 
@@ -114,6 +123,16 @@ Test(commands, layout_of_altered_configs_is_fixed)
     cr_assert(uuid_equal(&decoded.configs_altered.topic_id, &id));
     cr_assert(eq(u32, decoded.configs_altered.configs_count, 1));
     cr_assert(eq(sz, decoded.configs_altered.configs.size, 5));
+    static const uint8_t golden_group[] = {
+        8, 1, 32, 1, 'g', 1, 1, 'a', 2, 'b', 'c', /* kind, version, a group, name, configs */
+    };
+    cr_assert(
+        eq(int, command_decode(slice_of(golden_group, sizeof(golden_group)), &decoded), ERR_OK));
+    cr_assert(eq(int, decoded.configs_altered.resource, CONFIG_RESOURCE_GROUP));
+    cr_assert(slice_equal_string(decoded.configs_altered.name, "g"));
+    cr_assert(eq(u32, decoded.configs_altered.configs_count, 1));
+    static const uint8_t newer[] = {8, 1, 64, 1, 'g', 0};
+    cr_assert(eq(int, command_decode(slice_of(newer, sizeof(newer)), &decoded), ERR_NEWER_FORMAT));
 }
 
 Test(commands, layout_of_added_partitions_is_fixed)

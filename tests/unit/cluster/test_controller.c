@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cluster/config_resources.h"
 #include "cluster/controller.h"
 #include "core/rand.h"
 
@@ -459,22 +460,31 @@ Test(controller, growth_into_too_many_directories_is_refused)
     tear_down(&f);
 }
 
-static enum err alter(struct fixture *f, const char *topic, const char *name, const char *value)
+static enum err alter_of(struct fixture *f,
+                         enum config_resource kind,
+                         const char *resource,
+                         const char *name,
+                         const char *value)
 {
     const struct config_change change = {
-        .operation = CONFIG_SET,
+        .operation = value == NULL ? CONFIG_DELETE : CONFIG_SET,
         .name = slice_of_string(name),
         .value = slice_of_string(value),
     };
-    const struct config_changes changes = {.changes = &change, .count = 1};
+    const struct config_changes changes = {.kind = kind, .changes = &change, .count = 1};
     struct wbuf w;
     wbuf_init(&w, COMMAND_SIZE_MAX);
-    enum err e = controller_propose_configs(f->ct, slice_of_string(topic), &changes, &w, f->why);
+    enum err e = controller_propose_configs(f->ct, slice_of_string(resource), &changes, &w, f->why);
     if (e == ERR_OK) {
         apply(f, &w);
     }
     wbuf_done(&w);
     return e;
+}
+
+static enum err alter(struct fixture *f, const char *topic, const char *name, const char *value)
+{
+    return alter_of(f, CONFIG_RESOURCE_TOPIC, topic, name, value);
 }
 
 Test(controller, altered_configs_are_judged_as_a_whole_and_in_effect)
@@ -489,6 +499,38 @@ Test(controller, altered_configs_are_judged_as_a_whole_and_in_effect)
     const struct topic *t = metadata_topic_by_name(controller_metadata(f.ct), slice_of_string("t"));
     cr_assert(eq(u32, t->configs_count, 2));
     cr_assert(eq(u32, t->settings.message_size_max, 7));
+    tear_down(&f);
+}
+
+Test(controller, configs_of_others_are_bounded_and_kept_by_kind_and_name)
+{
+    struct fixture f;
+    set_up(&f);
+    const struct config_resources *all = metadata_config_resources(controller_metadata(f.ct));
+    static char blanks[TOPIC_CONFIG_VALUE_SIZE_MAX + 1];
+    memset(blanks, ' ', sizeof(blanks) - 1);
+    memcpy(blanks, "45000", 5);
+    enum err e = ERR_OK;
+    int count = 0;
+    for (; count < 1000 && e == ERR_OK; count++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "g%d", count);
+        e = alter_of(&f, CONFIG_RESOURCE_GROUP, name, "consumer.session.timeout.ms", blanks);
+    }
+    cr_assert(eq(int, e, ERR_CONFIG_INVALID));
+    cr_assert(strstr(f.why, "8388608 bytes") != NULL, "%s", f.why);
+    cr_assert(lt(u64, all->size, CONFIG_RESOURCES_SIZE_MAX));
+    cr_assert(eq(u32, all->count, (uint32_t)count - 1));
+    cr_assert(eq(int,
+                 alter_of(&f, CONFIG_RESOURCE_GROUP, "g7", "consumer.session.timeout.ms", NULL),
+                 ERR_OK));
+    cr_assert(eq(int, alter_of(&f, CONFIG_RESOURCE_BROKER, "1", "log.retention.ms", "9"), ERR_OK));
+    cr_assert(
+        eq(int, alter_of(&f, CONFIG_RESOURCE_CLIENT_METRICS, "g8", "interval.ms", "900"), ERR_OK));
+    cr_assert(config_resources_find(all, CONFIG_RESOURCE_GROUP, slice_of_string("g7")) == NULL);
+    cr_assert(config_resources_find(all, CONFIG_RESOURCE_GROUP, slice_of_string("g8")) != NULL);
+    cr_assert(config_resources_find(all, CONFIG_RESOURCE_BROKER, slice_of_string("")) == NULL);
+    controller_check(f.ct);
     tear_down(&f);
 }
 
@@ -514,6 +556,11 @@ Test(controller, a_snapshot_rebuilds_the_state)
     };
     cr_assert(eq(int, grow(&f, &growth), ERR_OK));
     cr_assert(eq(int, alter(&f, "t4", "retention.ms", "5"), ERR_OK));
+    cr_assert(eq(int, alter_of(&f, CONFIG_RESOURCE_BROKER, "", "log.retention.ms", "9"), ERR_OK));
+    cr_assert(
+        eq(int,
+           alter_of(&f, CONFIG_RESOURCE_GROUP, "g", "share.isolation.level", "read_committed"),
+           ERR_OK));
     const struct uuid none = {{0}};
     cr_assert(eq(int, drop(&f, &none, "t3"), ERR_OK));
     struct wbuf w;

@@ -16,8 +16,8 @@ static const struct row rows[] = {
     {"cleanup.policy", "delete", NULL},
     {"cleanup.policy", "compact , delete", NULL},
     {"cleanup.policy", "", NULL},
-    {"cleanup.policy", "compact,,delete", "Empty members"},
-    {"cleanup.policy", "compact,keep", "String must be one of: compact,delete"},
+    {"cleanup.policy", "compact,,delete", "must not be empty"},
+    {"cleanup.policy", "compact,keep", "String must be one of: compact, delete"},
     {"retention.ms", "-1", NULL},
     {"retention.ms", " 5 ", NULL},
     {"retention.ms", "-2", "Value must be at least -1"},
@@ -40,7 +40,7 @@ static const struct row rows[] = {
     {"compression.lz4.level", "18", "no more than 17"},
     {"compression.zstd.level", "-131072", NULL},
     {"coreflume.ack", "memory", NULL},
-    {"coreflume.ack", "none", "String must be one of: durable,memory"},
+    {"coreflume.ack", "none", "String must be one of: durable, memory"},
     {"coreflume.akc", "memory", "did you mean coreflume.ack?"},
     {"flush.messages", "0", "Value must be at least 1"},
     {"flush.ms", "-1", "Value must be at least 0"},
@@ -117,12 +117,31 @@ Test(topic_configs, own_value_goes_before_broker_default_before_kafkas)
 {
     struct topic_config_entry own[] = {{"retention.ms", "1"}};
     struct topic_config_entry defaults[] = {{"retention.ms", "2"}, {"segment.ms", "3"}};
-    const struct topic_config_set set = {own, 1, defaults, 2};
+    struct topic_config_entry broker[] = {{"log.retention.ms", "4"},
+                                          {"log.index.size.max.bytes", "5"}};
+    struct topic_config_entry brokers[] = {{"log.index.size.max.bytes", "6"},
+                                           {"log.roll.jitter.ms", "7"}};
+    const struct topic_config_set set = {
+        .own = own,
+        .own_count = 1,
+        .broker = broker,
+        .broker_count = 2,
+        .brokers = brokers,
+        .brokers_count = 2,
+        .defaults = defaults,
+        .defaults_count = 2,
+    };
     enum topic_config_source source;
 
     const struct topic_config *c = topic_config_by_name(slice_of_string("retention.ms"));
     cr_assert(eq(str, (char *)topic_config_effective(&set, c, &source), "1"));
     cr_assert(eq(int, source, TOPIC_CONFIG_SOURCE_TOPIC));
+    c = topic_config_by_name(slice_of_string("segment.index.bytes"));
+    cr_assert(eq(str, (char *)topic_config_effective(&set, c, &source), "5"));
+    cr_assert(eq(int, source, TOPIC_CONFIG_SOURCE_BROKER));
+    c = topic_config_by_name(slice_of_string("segment.jitter.ms"));
+    cr_assert(eq(str, (char *)topic_config_effective(&set, c, &source), "7"));
+    cr_assert(eq(int, source, TOPIC_CONFIG_SOURCE_BROKERS));
     c = topic_config_by_name(slice_of_string("segment.ms"));
     cr_assert(eq(str, (char *)topic_config_effective(&set, c, &source), "3"));
     cr_assert(eq(int, source, TOPIC_CONFIG_SOURCE_BROKER_FILE));
