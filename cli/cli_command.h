@@ -110,6 +110,8 @@ int cli_topic_grow(struct cli *cli);
 int cli_topic_config(struct cli *cli);
 int cli_topic_alter(struct cli *cli);
 int cli_topic_trim(struct cli *cli);
+int cli_broker_config(struct cli *cli);
+int cli_broker_alter(struct cli *cli);
 int cli_produce(struct cli *cli);
 int cli_consume(struct cli *cli);
 int cli_log_dump(struct cli *cli);

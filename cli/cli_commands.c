@@ -162,6 +162,19 @@ static const char produce_details[] =
     "Copies of a topic's records, headers and times included:\n"
     "    coreflume consume FROM --json -e | coreflume produce TO --json\n";
 
+static const char broker_config_details[] =
+    "NODE is the number of the broker that is asked; without it: what is set for all brokers.\n";
+
+static const char broker_alter_details[] = "NODE is the number of a broker; without it all brokers "
+                                           "are meant. What is altered is in force at "
+                                           "once,\n"
+                                           "on topics without a value of their own, too, and goes "
+                                           "before the broker's file and command line, "
+                                           "also\n"
+                                           "after a restart, until --reset. Which options can be "
+                                           "altered: 'coreflume start --options', \"at "
+                                           "once\".\n";
+
 static const char consume_details[] =
     "WHERE: start, end, an offset, -N for the last N of each partition, or @TIME: @MILLISECONDS "
     "since\n"
@@ -204,6 +217,8 @@ const struct cli_command CLI_COMMANDS[] = {
     {.name = "topic config", .operands = "TOPIC", .summary = "the options of a topic that are in force, and where they come from", .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_config},
     {.name = "topic alter", .operands = "TOPIC", .summary = "change options of a topic, at once and for good", .options = alter_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_alter},
     {.name = "topic trim", .operands = "TOPIC", .summary = "delete the oldest records of a topic", .details = trim_details, .options = trim_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_trim},
+    {.name = "broker config", .operands = "[NODE]", .summary = "the options of a broker that are in force, and where they come from", .details = broker_config_details, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_broker_config},
+    {.name = "broker alter", .operands = "[NODE]", .summary = "change options of a broker, or of all brokers, while they run", .details = broker_alter_details, .options = alter_options, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_broker_alter},
     {.name = "produce", .operands = "TOPIC", .summary = "write records to a topic: lines, JSON, or a format of yours", .details = produce_details, .options = produce_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_produce},
     {.name = "consume", .operands = "TOPIC", .summary = "print the records of a topic", .details = consume_details, .options = consume_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_consume},
     {.name = "log dump", .operands = "FILE...", .summary = "what is in the files of logs: segments, checkpoints, stores", .details = dump_details, .options = dump_options, .operands_min = 1, .operands_max = -1, .has_json = true, .run = cli_log_dump},

@@ -164,8 +164,26 @@ enum err client_create_partitions(struct client *c,
                                   int32_t partitions_count,
                                   struct client_topic_result *ret_result);
 
-/* Sets options of a topic, and takes those back to their defaults whose value is NULL: all, or none
- * of them. The other options stay as they are. As above: ERR_OK once the broker answered. */
+/* What has options that can be changed while the cluster runs. */
+enum client_resource_kind {
+    CLIENT_RESOURCE_TOPIC = 2,
+    CLIENT_RESOURCE_BROKER = 4,
+    CLIENT_RESOURCE_GROUP = 32,
+};
+
+struct client_resource {
+    enum client_resource_kind kind;
+    const char *name; /* Of a broker its id, or "" for all brokers. */
+};
+
+/* Sets options of a resource, and takes those back to their defaults whose value is NULL: all, or
+ * none of them. The other options stay as they are. As above: ERR_OK once the broker answered. */
+enum err client_alter_configs(struct client *c,
+                              const struct client_resource *resource,
+                              const struct client_config *changes,
+                              size_t changes_count,
+                              struct client_topic_result *ret_result);
+/* The same for a topic. */
 enum err client_alter_topic_configs(struct client *c,
                                     const char *topic,
                                     const struct client_config *changes,
@@ -178,6 +196,7 @@ enum client_config_source {
     CLIENT_CONFIG_BROKER_DEFAULT = 3, /* Set at run time for all brokers. */
     CLIENT_CONFIG_BROKER_STATIC = 4,  /* In the broker's configuration. */
     CLIENT_CONFIG_DEFAULT = 5,
+    CLIENT_CONFIG_GROUP = 8, /* Set for this group. */
 };
 
 struct client_config_entry {
@@ -191,8 +210,12 @@ struct client_configs {
     size_t entries_count;
 };
 
-/* The options of a topic as they are in force. Freed by client_configs_free, with all its slices.
- * ERR_TOPIC_UNKNOWN. */
+/* The options of a resource as they are in force; of all brokers (""), those that are set for all.
+ * Freed by client_configs_free, with all its slices. ERR_TOPIC_UNKNOWN. */
+enum err client_describe_configs(struct client *c,
+                                 const struct client_resource *resource,
+                                 struct client_configs **ret);
+/* The same for a topic. */
 enum err
 client_describe_topic_configs(struct client *c, const char *topic, struct client_configs **ret);
 /* Accepts NULL. */

@@ -1,4 +1,4 @@
-/* Options of topics: DescribeConfigs and IncrementalAlterConfigs. */
+/* Options of topics, brokers and groups: DescribeConfigs and IncrementalAlterConfigs. */
 #include <stdlib.h>
 
 #include "client/client_error.h"
@@ -9,7 +9,6 @@
 #include "kafka/proto/incremental_alter_configs.h"
 
 enum {
-    RESOURCE_TOPIC = 2,
     OPERATION_SET = 0,
     OPERATION_DELETE = 1,
 };
@@ -36,21 +35,21 @@ static bool fill_changes(struct arena *arena,
     return true;
 }
 
-enum err client_alter_topic_configs(struct client *c,
-                                    const char *topic,
-                                    const struct client_config *changes,
-                                    size_t changes_count,
-                                    struct client_topic_result *ret_result)
+enum err client_alter_configs(struct client *c,
+                              const struct client_resource *resource,
+                              const struct client_config *changes,
+                              size_t changes_count,
+                              struct client_topic_result *ret_result)
 {
     struct arena arena;
     arena_init(&arena, CLIENT_ARENA_SIZE_MAX);
-    struct incremental_alter_configs_request_resource resource;
-    incremental_alter_configs_request_resource_init(&resource);
-    resource.resource_type = RESOURCE_TOPIC;
-    resource.resource_name = slice_of_string(topic);
+    struct incremental_alter_configs_request_resource asked;
+    incremental_alter_configs_request_resource_init(&asked);
+    asked.resource_type = (int8_t)resource->kind;
+    asked.resource_name = slice_of_string(resource->name);
     struct incremental_alter_configs_request request;
     incremental_alter_configs_request_init(&request);
-    request.resources = &resource;
+    request.resources = &asked;
     request.resources_count = 1;
     struct incremental_alter_configs_response response;
     incremental_alter_configs_response_init(&response);
@@ -61,14 +60,15 @@ enum err client_alter_topic_configs(struct client *c,
         .arena = &arena,
         .response = &response,
     };
-    enum err e = fill_changes(&arena, changes, changes_count, &resource)
+    enum err e = fill_changes(&arena, changes, changes_count, &asked)
                      ? client_ask(c, &call)
                      : client_fail(c, ERR_BUSY, "no memory for the request");
     if (e == ERR_OK) {
         client_init_results(ret_result, 1);
         for (size_t i = 0; i < response.responses_count; i++) {
             const struct incremental_alter_configs_response_resource *r = &response.responses[i];
-            if (r->resource_type == RESOURCE_TOPIC && slice_equal_string(r->resource_name, topic)) {
+            if (r->resource_type == (int8_t)resource->kind &&
+                slice_equal_string(r->resource_name, resource->name)) {
                 client_set_result(ret_result, r->error_code, r->error_message);
             }
         }
@@ -76,6 +76,16 @@ enum err client_alter_topic_configs(struct client *c,
     client_call_done(&call);
     arena_done(&arena);
     return e;
+}
+
+enum err client_alter_topic_configs(struct client *c,
+                                    const char *topic,
+                                    const struct client_config *changes,
+                                    size_t changes_count,
+                                    struct client_topic_result *ret_result)
+{
+    const struct client_resource resource = {CLIENT_RESOURCE_TOPIC, topic};
+    return client_alter_configs(c, &resource, changes, changes_count, ret_result);
 }
 
 /* ---- describe ---- */
@@ -88,18 +98,18 @@ struct description {
 };
 
 static enum err ask(struct client *c,
-                    const char *topic,
+                    const struct client_resource *resource,
                     struct description *d,
                     struct describe_configs_response *response)
 {
-    struct describe_configs_request_resource resource;
-    describe_configs_request_resource_init(&resource);
-    resource.resource_type = RESOURCE_TOPIC;
-    resource.resource_name = slice_of_string(topic);
-    resource.configuration_keys = NULL; /* All. */
+    struct describe_configs_request_resource asked;
+    describe_configs_request_resource_init(&asked);
+    asked.resource_type = (int8_t)resource->kind;
+    asked.resource_name = slice_of_string(resource->name);
+    asked.configuration_keys = NULL; /* All. */
     struct describe_configs_request request;
     describe_configs_request_init(&request);
-    request.resources = &resource;
+    request.resources = &asked;
     request.resources_count = 1;
     describe_configs_response_init(response);
     d->call = (struct client_call){
@@ -113,17 +123,40 @@ static enum err ask(struct client *c,
     return client_ask(c, &d->call);
 }
 
+static const char *kind_text(enum client_resource_kind kind)
+{
+    switch (kind) {
+    case CLIENT_RESOURCE_TOPIC:
+        return "topic";
+    case CLIENT_RESOURCE_BROKER:
+        return "broker";
+    case CLIENT_RESOURCE_GROUP:
+        return "group";
+    }
+    return "resource";
+}
+
+/* The broker's words, but for what we know how to help with. */
+static enum err refuse(struct client *c,
+                       const struct client_resource *resource,
+                       const struct describe_configs_response_result *r)
+{
+    const enum err e = client_err_of(r->error_code);
+    const bool has_words = r->error_message.size > 0 && e != ERR_TOPIC_UNKNOWN;
+    const struct slice words =
+        has_words ? r->error_message : slice_of_string(client_error_text(r->error_code));
+    return client_fail(c,
+                       e,
+                       "cannot describe %s '%s': %.*s",
+                       kind_text(resource->kind),
+                       resource->name,
+                       (int)words.size,
+                       (const char *)words.data);
+}
+
 static enum err
 take(struct client *c, const struct describe_configs_response_result *r, struct description *d)
 {
-    if (r->error_code != KAFKA_NONE) {
-        return client_fail(c,
-                           client_err_of(r->error_code),
-                           "cannot describe topic '%.*s': %s",
-                           (int)r->resource_name.size,
-                           (const char *)r->resource_name.data,
-                           client_error_text(r->error_code));
-    }
     d->configs.entries =
         arena_alloc_array(&d->arena, r->configs_count, sizeof(*d->configs.entries));
     if (d->configs.entries == NULL) {
@@ -144,16 +177,27 @@ take(struct client *c, const struct describe_configs_response_result *r, struct 
 enum err
 client_describe_topic_configs(struct client *c, const char *topic, struct client_configs **ret)
 {
+    const struct client_resource resource = {CLIENT_RESOURCE_TOPIC, topic};
+    return client_describe_configs(c, &resource, ret);
+}
+
+enum err client_describe_configs(struct client *c,
+                                 const struct client_resource *resource,
+                                 struct client_configs **ret)
+{
     struct description *d = calloc(1, sizeof(*d));
     if (d == NULL) {
         return client_fail(c, ERR_BUSY, "no memory for the options");
     }
     arena_init(&d->arena, CLIENT_ARENA_SIZE_MAX);
     struct describe_configs_response response;
-    enum err e = ask(c, topic, d, &response);
+    enum err e = ask(c, resource, d, &response);
     if (e == ERR_OK && (response.results_count != 1 ||
-                        !slice_equal_string(response.results[0].resource_name, topic))) {
-        e = client_fail(c, ERR_CORRUPT, "the broker's answer is not about '%s'", topic);
+                        !slice_equal_string(response.results[0].resource_name, resource->name))) {
+        e = client_fail(c, ERR_CORRUPT, "the broker's answer is not about '%s'", resource->name);
+    }
+    if (e == ERR_OK && response.results[0].error_code != KAFKA_NONE) {
+        e = refuse(c, resource, &response.results[0]);
     }
     if (e == ERR_OK) {
         e = take(c, &response.results[0], d);

@@ -445,6 +445,28 @@ def test_options_of_topics():
         cli(node, "topic", "grow", "o").fails(2, "'topic grow' needs -p N")
 
 
+def test_options_of_brokers():
+    with Node(fresh_dir("cli_broker_config") / "data", "--set", "log.roll.hours=12") as node:
+        cli(node, "topic", "create", "o").ok()
+
+        def options(*words):
+            return {o["name"]: (o["value"], o["source"]) for o in cli(node, *words, "--json").json()["configs"]}
+        equal(options("broker", "config"), {}, "nothing is set for all")
+        equal(options("broker", "config", 1)["log.roll.hours"], ("12", "broker's start"), "of the start")
+        equal(cli(node, "broker", "alter", "-c", "log.retention.ms=60000").lines(), ["altered all brokers"], "all")
+        equal(cli(node, "broker", "alter", 1, "-c", "message.max.bytes=5000").lines(), ["altered 1"], "one")
+        equal(options("broker", "config"), {"log.retention.ms": ("60000", "all brokers")}, "of all")
+        equal(options("broker", "config", 1)["message.max.bytes"], ("5000", "broker"), "of one")
+        equal(options("topic", "config", "o")["retention.ms"], ("60000", "all brokers"), "of a topic without its own")
+        cli(node, "broker", "alter", "--reset", "log.retention.ms").ok()
+        equal(options("topic", "config", "o")["retention.ms"], ("604800000", "default"), "reset")
+        cli(node, "broker", "alter", 1, "-c", "node.id=2").fails(1, "1: Cannot update these configs dynamically: [node.id]")
+        cli(node, "broker", "alter", "-c", "log.segment.bytes=1").fails(1, "Value must be at least 1048576")
+        cli(node, "broker", "alter", 7, "-c", "log.roll.ms=5").fails(1, "Unexpected broker id, expected 1, but received 7")
+        cli(node, "broker", "config", 7).fails(1, "Unexpected broker id, expected 1 or empty string, but received 7")
+        cli(node, "broker", "alter").fails(2, "'broker alter' needs an option to set")
+
+
 def test_output_that_cannot_be_written():
     with Node(fresh_dir("cli_full") / "data") as node:
         cli(node, "topic", "create", "o").ok()

@@ -126,6 +126,7 @@ static void answer_describe(int16_t code, const char *topic)
     struct describe_configs_response_result result;
     describe_configs_response_result_init(&result);
     result.error_code = code;
+    result.error_message = slice_of_string(code == KAFKA_NONE ? NULL : "the words");
     result.resource_type = 2;
     result.resource_name = slice_of_string(topic);
     result.configs = &config;
@@ -147,6 +148,28 @@ Test(client_configs, describe)
     cr_assert(slice_equal_string(configs->entries[0].value, "1"));
     cr_assert(eq(int, configs->entries[0].source, CLIENT_CONFIG_TOPIC));
     client_configs_free(configs);
+}
+
+/* The broker's own words, but for topics: those we can say better. */
+Test(client_configs, describe_of_a_broker)
+{
+    static const struct client_resource all = {CLIENT_RESOURCE_BROKER, ""};
+    static const struct client_resource other = {CLIENT_RESOURCE_BROKER, "7"};
+    struct client_configs *configs = NULL;
+    answer_describe(KAFKA_NONE, "");
+    cr_assert(eq(int, client_describe_configs(client, &all, &configs), ERR_OK));
+    cr_assert(eq(sz, configs->entries_count, 1));
+    client_configs_free(configs);
+    answer_describe(KAFKA_INVALID_REQUEST, "7");
+    cr_assert(eq(int, client_describe_configs(client, &other, &configs), ERR_INVALID));
+    cr_assert(
+        strstr(client_why(client), "broker '7': the words") != NULL, "%s", client_why(client));
+    struct describe_configs_request request;
+    struct api_versions_request versions; /* The connection's first. */
+    cr_assert(fake_broker_request(&broker, 0, API_API_VERSIONS, &versions));
+    cr_assert(fake_broker_request(&broker, 0, API_DESCRIBE_CONFIGS, &request));
+    cr_assert(eq(int, request.resources[0].resource_type, 4));
+    cr_assert(eq(sz, request.resources[0].resource_name.size, 0));
 }
 
 Test(client_configs, describe_fails_with_words)

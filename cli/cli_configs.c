@@ -1,4 +1,6 @@
-/* coreflume topic: grow, alter, config. */
+/* coreflume topic, coreflume broker: alter, config. */
+#include "cli/cli_configs.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +10,11 @@
 #include "cli/cli_table.h"
 #include "client/client.h"
 
-enum {
-    LEADERS_TIMEOUT_MS = 30000,
-};
-
-/* What became of it: a line, or an object. done: "altered". */
-static int print_result(struct cli *cli, const struct client_topic_result *r, const char *done)
+int cli_print_result(struct cli *cli,
+                     const char *name,
+                     const struct client_topic_result *r,
+                     const char *done)
 {
-    const char *name = cli->operands[0];
     const bool is_ok = r->err == ERR_OK;
     if (cli_has(cli, "json")) {
         const int printed =
@@ -34,31 +33,6 @@ static int print_result(struct cli *cli, const struct client_topic_result *r, co
     }
     (void)fprintf(cli->out, "%s %s\n", done, name);
     return CLI_OK;
-}
-
-/* ---- grow ---- */
-
-int cli_topic_grow(struct cli *cli)
-{
-    const char *topic = cli->operands[0];
-    if (!cli_has(cli, "partitions")) {
-        return cli_fail(
-            cli, CLI_USAGE, "'topic grow' needs -p N: how many partitions there are to be");
-    }
-    struct client *c = NULL;
-    int code = cli_client_new(cli, &c);
-    if (code != CLI_OK) {
-        return code;
-    }
-    struct client_topic_result result;
-    enum err e =
-        client_create_partitions(c, topic, (int32_t)cli_number(cli, "partitions", 0), &result);
-    if (e == ERR_OK && result.err == ERR_OK) {
-        e = client_wait_for_leaders(c, topic, LEADERS_TIMEOUT_MS);
-    }
-    code = e == ERR_OK ? print_result(cli, &result, "grown") : cli_client_fail(cli, c, e, topic);
-    client_free(c);
-    return code;
 }
 
 /* ---- alter ---- */
@@ -91,13 +65,16 @@ static int read_changes(struct cli *cli, struct client_config *changes, size_t *
         };
     }
     if (*ret_count == 0) {
-        return cli_fail(
-            cli, CLI_USAGE, "'topic alter' needs an option to set (-c NAME=VALUE) or --reset NAME");
+        return cli_fail(cli,
+                        CLI_USAGE,
+                        "'%s' needs an option to set (-c NAME=VALUE) or --reset NAME",
+                        cli->command->name);
     }
     return CLI_OK;
 }
 
-int cli_topic_alter(struct cli *cli)
+/* Everything of what is altered, whose label stands in what is printed. */
+static int alter(struct cli *cli, const struct client_resource *resource, const char *label)
 {
     struct client *c = NULL;
     struct client_topic_result result;
@@ -111,9 +88,9 @@ int cli_topic_alter(struct cli *cli)
         code = cli_client_new(cli, &c);
     }
     if (code == CLI_OK) {
-        enum err e = client_alter_topic_configs(c, cli->operands[0], changes, count, &result);
-        code = e == ERR_OK ? print_result(cli, &result, "altered")
-                           : cli_client_fail(cli, c, e, cli->operands[0]);
+        enum err e = client_alter_configs(c, resource, changes, count, &result);
+        code = e == ERR_OK ? cli_print_result(cli, label, &result, "altered")
+                           : cli_client_fail(cli, c, e, label);
     }
     client_free(c);
     for (size_t i = 0; i < count; i++) {
@@ -131,9 +108,11 @@ static const char *source_text(int8_t source)
     case CLIENT_CONFIG_TOPIC:
         return "topic";
     case CLIENT_CONFIG_BROKER:
-    case CLIENT_CONFIG_BROKER_DEFAULT:
-    case CLIENT_CONFIG_BROKER_STATIC:
         return "broker";
+    case CLIENT_CONFIG_BROKER_DEFAULT:
+        return "all brokers";
+    case CLIENT_CONFIG_BROKER_STATIC:
+        return "broker's start";
     case CLIENT_CONFIG_DEFAULT:
         return "default";
     default:
@@ -141,7 +120,7 @@ static const char *source_text(int8_t source)
     }
 }
 
-static int print_configs(struct cli *cli, const struct client_configs *configs)
+static int print_configs(struct cli *cli, const char *label, const struct client_configs *configs)
 {
     static const char *const heading[] = {"OPTION", "VALUE", "FROM"};
     const bool is_json = cli_has(cli, "json");
@@ -167,8 +146,7 @@ static int print_configs(struct cli *cli, const struct client_configs *configs)
     }
     int code = CLI_OK;
     if (is_json) {
-        code =
-            cli_print_json(cli, json_pack("{s:s, s:o}", "name", cli->operands[0], "configs", list));
+        code = cli_print_json(cli, json_pack("{s:s, s:o}", "name", label, "configs", list));
     } else {
         cli_table_print(&table, cli->out);
     }
@@ -176,7 +154,7 @@ static int print_configs(struct cli *cli, const struct client_configs *configs)
     return code;
 }
 
-int cli_topic_config(struct cli *cli)
+static int describe(struct cli *cli, const struct client_resource *resource, const char *label)
 {
     struct client *c = NULL;
     int code = cli_client_new(cli, &c);
@@ -184,9 +162,52 @@ int cli_topic_config(struct cli *cli)
         return code;
     }
     struct client_configs *configs = NULL;
-    enum err e = client_describe_topic_configs(c, cli->operands[0], &configs);
-    code = e == ERR_OK ? print_configs(cli, configs) : cli_client_fail(cli, c, e, cli->operands[0]);
+    enum err e = client_describe_configs(c, resource, &configs);
+    code = e == ERR_OK ? print_configs(cli, label, configs) : cli_client_fail(cli, c, e, label);
     client_configs_free(configs);
     client_free(c);
     return code;
+}
+
+/* ---- of topics and brokers ---- */
+
+static struct client_resource topic_of(const struct cli *cli)
+{
+    return (struct client_resource){CLIENT_RESOURCE_TOPIC, cli->operands[0]};
+}
+
+/* The one named, or all. */
+static struct client_resource broker_of(const struct cli *cli)
+{
+    return (struct client_resource){CLIENT_RESOURCE_BROKER,
+                                    cli->operands_count == 0 ? "" : cli->operands[0]};
+}
+
+static const char *label_of(const struct client_resource *broker)
+{
+    return broker->name[0] == '\0' ? "all brokers" : broker->name;
+}
+
+int cli_topic_alter(struct cli *cli)
+{
+    const struct client_resource topic = topic_of(cli);
+    return alter(cli, &topic, topic.name);
+}
+
+int cli_topic_config(struct cli *cli)
+{
+    const struct client_resource topic = topic_of(cli);
+    return describe(cli, &topic, topic.name);
+}
+
+int cli_broker_alter(struct cli *cli)
+{
+    const struct client_resource broker = broker_of(cli);
+    return alter(cli, &broker, label_of(&broker));
+}
+
+int cli_broker_config(struct cli *cli)
+{
+    const struct client_resource broker = broker_of(cli);
+    return describe(cli, &broker, label_of(&broker));
 }
