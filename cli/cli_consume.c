@@ -103,8 +103,10 @@ find_places(struct consume *x, const struct cli_where *where, const struct cli_w
     return code == CLI_OK ? assign(x) : code;
 }
 
+/* No more of it is asked for. */
 static void end_partition(struct consume *x, int32_t partition)
 {
+    (void)client_consumer_unassign(x->consumer, partition);
     x->limits[partition] = 0;
     x->open_count--;
 }
@@ -134,18 +136,18 @@ static int print_record(struct consume *x, const struct client_record *r)
 
 /* ---- the loop ---- */
 
-/* The record is printed unless its partition ended before it. */
+/* The record is printed, unless its partition ends before it. */
 static int take(struct consume *x, const struct client_record *r, int64_t *left)
 {
-    const int64_t limit = x->limits[r->partition];
-    if (r->offset >= limit) {
-        if (limit > 0) {
-            end_partition(x, r->partition);
-        }
-        return CLI_OK;
+    const int32_t partition = r->partition;
+    const int64_t offset = r->offset;
+    const bool is_in = offset < x->limits[partition];
+    const int code = is_in ? print_record(x, r) : CLI_OK;
+    *left -= is_in;
+    if (x->limits[partition] > 0 && offset >= x->limits[partition] - 1) {
+        end_partition(x, partition);
     }
-    (*left)--;
-    return print_record(x, r);
+    return code;
 }
 
 static int run(struct consume *x)

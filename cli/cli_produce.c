@@ -11,9 +11,8 @@
 #include "client/client.h"
 
 enum {
-    /* While records keep coming batches fill; when they pause, what is there goes out. */
-    LINGER_MS = 100,
-    PAUSE_MS = 5,
+    LINGER_MS = 5,
+    STEP_MS = 100, /* So long nothing but the client is listened to. */
     TIMEOUT_S_DEFAULT = 30,
 };
 
@@ -23,9 +22,8 @@ struct produce {
     struct client *client;
     struct client_producer *producer;
     struct cli_source source;
-    int stop_fd;    /* Readable once somebody wants it to end: Ctrl-C. -1: none. */
-    sigset_t stops; /* The signals that say so. */
-    uint64_t taken_count;
+    int stop_fd;          /* Readable once somebody wants it to end: Ctrl-C. -1: none. */
+    uint64_t taken_count; /* Records of the input that were handed to the producer. */
 };
 
 static const char *const codecs[] = {
@@ -63,6 +61,7 @@ static int read_options(struct cli *cli, struct client_producer_options *ret_opt
         .is_idempotent = cli_has(cli, "idempotent"),
         .linger_ms = LINGER_MS,
         .delivery_timeout_ms = (uint32_t)cli_number(cli, "timeout", TIMEOUT_S_DEFAULT) * 1000,
+        .max_block_ms = STEP_MS,
     };
     if (ret_options->is_idempotent && ret_options->acks != CLIENT_ACKS_ALL) {
         return cli_fail(cli, CLI_USAGE, "--idempotent needs --acks all");
@@ -72,35 +71,112 @@ static int read_options(struct cli *cli, struct client_producer_options *ret_opt
 
 /* ---- Ctrl-C ---- */
 
-/* From now on the signals that end a program end the input: what was read is sent and counted.
- * Those that the caller ignores, as nohup does, stay ignored. Before the client, whose thread then
- * has them blocked too. */
+/* From now on the signals that end a program end the input, and then the waiting: what was sent is
+ * counted in any case. Those that the caller ignores, as nohup does, stay ignored. */
 static void hear_signals(struct produce *x)
 {
     static const int all[] = {SIGINT, SIGTERM, SIGHUP};
-    (void)sigemptyset(&x->stops);
+    sigset_t stops;
+    (void)sigemptyset(&stops);
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         struct sigaction action;
         if (sigaction(all[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) {
-            (void)sigaddset(&x->stops, all[i]);
+            (void)sigaddset(&stops, all[i]);
         }
     }
-    x->stop_fd = -1;
-    if (sigprocmask(SIG_BLOCK, &x->stops, NULL) == 0) {
-        x->stop_fd = signalfd(-1, &x->stops, SFD_CLOEXEC);
+    if (sigprocmask(SIG_BLOCK, &stops, NULL) == 0) {
+        x->stop_fd = signalfd(-1, &stops, SFD_CLOEXEC | SFD_NONBLOCK);
+        x->source.input.stop_fd = x->stop_fd;
     }
 }
 
-/* The next one ends the program at once. */
-static void let_signals_end(struct produce *x)
+/* True once for each signal. */
+static bool take_stop(struct produce *x)
 {
     struct signalfd_siginfo info;
-    if (read(x->stop_fd, &info, sizeof(info)) > 0) {
-        (void)sigprocmask(SIG_UNBLOCK, &x->stops, NULL);
-    }
+    return x->stop_fd >= 0 && read(x->stop_fd, &info, sizeof(info)) > 0;
 }
 
 /* ---- sending ---- */
+
+static bool is_settled(const struct client_producer_stats *s)
+{
+    return s->acked_count + s->failed_count == s->sent_count;
+}
+
+/* Waits until it is known what became of all that was sent. The first failure; ERR_CANCELLED if
+ * somebody does not want to wait. */
+static enum err settle(struct produce *x)
+{
+    for (;;) {
+        struct client_producer_stats stats;
+        enum err e = client_producer_flush(x->producer, STEP_MS);
+        if (e != ERR_TIMED_OUT) {
+            return e;
+        }
+        client_producer_stats(x->producer, &stats);
+        if (is_settled(&stats)) {
+            /* Either a record's time was over, or all came right after ours was. */
+            enum err failure = client_producer_flush(x->producer, 0);
+            return failure != ERR_OK || stats.failed_count == 0 ? failure : e;
+        }
+        if (take_stop(x)) {
+            return ERR_CANCELLED;
+        }
+    }
+}
+
+/* Hands a record over; waits while there is no room. ERR_CANCELLED as above. */
+static enum err send_record(struct produce *x, const struct client_message *m)
+{
+    for (;;) {
+        struct client_producer_stats stats;
+        enum err e = client_producer_send(x->producer, m);
+        if (e != ERR_BUSY) {
+            x->taken_count++;
+            return e;
+        }
+        client_producer_stats(x->producer, &stats);
+        if (is_settled(&stats)) {
+            return e; /* Not for room: there is no memory. */
+        }
+        if (take_stop(x)) {
+            return ERR_CANCELLED;
+        }
+    }
+}
+
+/* A failure is told soon, not with the next record, which may be long in coming. */
+static enum err check_failures(struct produce *x, bool *ret_is_settled)
+{
+    struct client_producer_stats stats;
+    client_producer_stats(x->producer, &stats);
+    *ret_is_settled = is_settled(&stats);
+    return stats.failed_count > 0 ? settle(x) : ERR_OK;
+}
+
+/* Until the input ends (*ret_input says how), or a record cannot be written. */
+static enum err send_all(struct produce *x, enum err *ret_input)
+{
+    bool has_unsettled = false;
+    enum err e = ERR_OK;
+    while (e == ERR_OK) {
+        struct client_message m;
+        enum err got = cli_source_next(&x->source, has_unsettled ? STEP_MS : -1, &m);
+        if (got == ERR_OK) {
+            e = send_record(x, &m);
+            has_unsettled = true;
+        } else if (got == ERR_TIMED_OUT) {
+            bool is_settled = false;
+            e = check_failures(x, &is_settled);
+            has_unsettled = !is_settled;
+        } else {
+            *ret_input = got;
+            return ERR_OK;
+        }
+    }
+    return e;
+}
 
 static int say_input(struct produce *x, enum err e)
 {
@@ -117,37 +193,36 @@ static int say_input(struct produce *x, enum err e)
     return cli_fail(x->cli, CLI_FAILED, "%s: nothing from there on was sent", x->source.why);
 }
 
+static int say_failure(struct produce *x, enum err e)
+{
+    if (e != ERR_CANCELLED) {
+        return cli_client_fail(x->cli, x->client, e, x->topic);
+    }
+    struct client_producer_stats stats;
+    client_producer_stats(x->producer, &stats);
+    return cli_fail(x->cli,
+                    CLI_FAILED,
+                    "interrupted: of %" PRIu64
+                    " record%s it is not known whether they were written",
+                    x->taken_count - stats.acked_count,
+                    x->taken_count - stats.acked_count == 1 ? "" : "s");
+}
+
 /* Sends all records. CLI_OK when the input ended and everything was acknowledged. */
 static int send_records(struct produce *x)
 {
-    enum err e = ERR_OK;     /* Of the producer. */
-    enum err input = ERR_OK; /* Of the input. */
-    bool has_unsent = false;
-    while (e == ERR_OK && input == ERR_OK) {
-        struct client_message m;
-        enum err got = cli_source_next(&x->source, has_unsent ? PAUSE_MS : -1, &m);
-        if (got == ERR_OK) {
-            e = client_producer_send(x->producer, &m);
-            x->taken_count++;
-            has_unsent = true;
-        } else if (got == ERR_TIMED_OUT) {
-            e = client_producer_flush(x->producer, UINT32_MAX);
-            has_unsent = false;
-        } else {
-            input = got;
-        }
-    }
-    if (input == ERR_CANCELLED) {
-        let_signals_end(x);
-    }
-    /* What was read before the trouble counts. */
+    enum err input = ERR_OK;
+    enum err e = send_all(x, &input);
     if (e == ERR_OK) {
-        e = client_producer_flush(x->producer, UINT32_MAX);
+        (void)take_stop(x); /* The one that ended the input; another ends the waiting. */
+        e = settle(x);
+        return e == ERR_OK ? say_input(x, input) : say_failure(x, e);
     }
-    if (e != ERR_OK) {
-        return cli_client_fail(x->cli, x->client, e, x->topic);
+    const int code = say_failure(x, e);
+    if (e != ERR_CANCELLED) {
+        (void)settle(x); /* What was read before the trouble counts. */
     }
-    return say_input(x, input);
+    return code;
 }
 
 static int print_stats(struct produce *x, int code)
@@ -188,14 +263,13 @@ static void greet(const struct produce *x)
 
 int cli_produce(struct cli *cli)
 {
-    struct produce x = {.cli = cli, .topic = cli->operands[0]};
+    struct produce x = {.cli = cli, .topic = cli->operands[0], .stop_fd = -1};
     struct client_producer_options options;
     int code = read_options(cli, &options);
     if (code != CLI_OK) {
         return code;
     }
-    hear_signals(&x);
-    code = cli_source_init(&x.source, cli, x.stop_fd);
+    code = cli_source_init(&x.source, cli);
     if (code == CLI_OK) {
         code = cli_client_new(cli, &x.client);
     }
@@ -204,6 +278,7 @@ int cli_produce(struct cli *cli)
         code = e == ERR_OK ? CLI_OK : cli_client_fail(cli, x.client, e, x.topic);
     }
     if (code == CLI_OK) {
+        hear_signals(&x);
         greet(&x);
         code = print_stats(&x, send_records(&x));
     }

@@ -119,7 +119,7 @@ static int read_format(struct cli_source *s, struct cli *cli)
     return CLI_OK;
 }
 
-static int open_input(struct cli_source *s, struct cli *cli, int stop_fd)
+static int open_input(struct cli_source *s, struct cli *cli)
 {
     s->name = cli_text(cli, "input", NULL);
     int fd = cli->in_fd;
@@ -129,11 +129,11 @@ static int open_input(struct cli_source *s, struct cli *cli, int stop_fd)
             return cli_fail(cli, CLI_FAILED, "cannot open '%s' (%s)", s->name, strerror(errno));
         }
     }
-    cli_input_init(&s->input, fd, stop_fd);
+    cli_input_init(&s->input, fd, -1);
     return CLI_OK;
 }
 
-int cli_source_init(struct cli_source *s, struct cli *cli, int stop_fd)
+int cli_source_init(struct cli_source *s, struct cli *cli)
 {
     *s = (struct cli_source){
         .kind = cli_has(cli, "json")     ? CLI_SOURCE_JSON
@@ -156,7 +156,7 @@ int cli_source_init(struct cli_source *s, struct cli *cli, int stop_fd)
     if (code == CLI_OK && s->kind == CLI_SOURCE_FORMAT) {
         code = read_format(s, cli);
     }
-    return code == CLI_OK ? open_input(s, cli, stop_fd) : code;
+    return code == CLI_OK ? open_input(s, cli) : code;
 }
 
 void cli_source_done(struct cli_source *s)

@@ -45,8 +45,8 @@ struct cli_source {
 };
 
 /* From the options of produce. CLI_OK, or what to return and a line on err; freed in any case by
- * cli_source_done. stop_fd: as cli_input has it. */
-int cli_source_init(struct cli_source *s, struct cli *cli, int stop_fd);
+ * cli_source_done. What ends the input, input.stop_fd, the caller may set behind it. */
+int cli_source_init(struct cli_source *s, struct cli *cli);
 void cli_source_done(struct cli_source *s);
 
 /* The next record, valid until the next call. timeout_ms -1: waits as long as it takes.

@@ -364,8 +364,11 @@ def test_strangers():
         s.bind(("127.0.0.1", 0))
         s.listen()
         def hang_up():
-            for _ in range(2):
-                s.accept()[0].close()
+            try:
+                for _ in range(2):
+                    s.accept()[0].close()
+            except OSError:
+                pass  # One was enough.
         threading.Thread(target=hang_up, daemon=True).start()
         run("topic", "list", "-b", f"127.0.0.1:{s.getsockname()[1]}").fails(1, "is it a Kafka listener")
 

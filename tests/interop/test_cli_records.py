@@ -292,6 +292,49 @@ def test_interrupted():
             expect(number_name in err and "not the record that was being read" in err, err)
 
 
+def test_interrupted_while_nobody_answers():
+    """The broker is away: Ctrl-C ends the input, another one the waiting; it says what is open."""
+    directory = fresh_dir("cli_interrupt_away")
+    with Node(directory / "data") as node:
+        cli(node, "topic", "create", "t").ok()
+        producer = producer_of(node)
+        producer.stdin.write("one\n")
+        producer.stdin.flush()
+        wait_for_end(node, 1)
+        node.kill()
+        producer.stdin.write("two\nthree\n")
+        producer.stdin.flush()
+        time.sleep(0.3)
+        started = time.monotonic()
+        producer.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        expect(producer.poll() is None, "it waits for the broker")
+        producer.send_signal(signal.SIGINT)
+        out, err = producer.communicate(timeout=30)
+        equal((producer.returncode, out), (1, "produced 1 record to t, 2 not acknowledged\n"), err)
+        expect("interrupted: of 2 records it is not known whether they were written" in err, err)
+        expect(time.monotonic() - started < 5, "at once")
+
+
+def test_a_failure_is_told_while_the_input_waits():
+    with Node(fresh_dir("cli_failure") / "data") as node:
+        cli(node, "topic", "create", "t").ok()
+        producer = producer_of(node, "--timeout", "1")
+        producer.stdin.write("one\n")
+        producer.stdin.flush()
+        wait_for_end(node, 1)
+        node.kill()
+        producer.stdin.write("two\n")
+        producer.stdin.flush()
+        try:
+            equal(producer.wait(timeout=20), 1, "exit code, with the input open")
+            equal(producer.stdout.read(), "produced 1 record to t, 1 not acknowledged\n", "count")
+            equal(producer.stderr.read().count("\n"), 1, "lines on stderr")
+        finally:
+            producer.kill()
+            producer.wait()
+
+
 def test_the_terminal_is_told_what_to_do():
     with Node(fresh_dir("cli_terminal") / "data") as node:
         cli(node, "topic", "create", "t", *KEPT).ok()
