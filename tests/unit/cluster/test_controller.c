@@ -103,7 +103,7 @@ Test(controller, create_is_judged_by_kafkas_rules)
         {"a/b", 1, 1, ERR_TOPIC_NAME_INVALID, "ASCII alphanumerics"},
         {"a\xc3\xa4", 1, 1, ERR_TOPIC_NAME_INVALID, "ASCII alphanumerics"},
         {name_249, 1, 1, ERR_OK, ""},
-        {name_250, 1, 1, ERR_TOPIC_NAME_INVALID, "250"},
+        {name_250, 1, 1, ERR_TOPIC_NAME_INVALID, "max allowed length 249"},
         {"a.b", 1, 1, ERR_OK, ""},
         {"a_b", 1, 1, ERR_TOPIC_NAME_INVALID, "collides with existing topic 'a.b'"},
         {"a-b", 1, 1, ERR_OK, ""},
