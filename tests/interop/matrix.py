@@ -17,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 import time
 
 from support.node import Node, fresh_dir
@@ -31,7 +32,33 @@ REFERENCE = "confluent_kafka" # Reads back what each client wrote, and stands in
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 COMBINATIONS = [(codec, acks, idempotent) for codec in CODECS for acks in (0, 1, -1) for idempotent in (0, 1)]
 STEPS = {"create": "create, delete", "produce": "produce", "read": "read back", "times": "by timestamp",
-         "limit": "size limit", "again": "re-create"}
+         "limit": "size limit", "again": "re-create", "admin": "admin calls"}
+UNKNOWN_TOPIC_OR_PARTITION, INVALID_CONFIG, ELECTION_NOT_NEEDED = 3, 40, 84
+DEFAULT_RECORDS = 100 # Of "produce by default", below.
+# What a client's own administration may be asked by the verb `admin` -> the answer due, for a topic of two partitions
+# with every sample in the second. In the order in which programs ask.
+CALLS = {
+    "describe cluster": [1], # The ids of the brokers.
+    "list topics": True, # Whether the topic is among them.
+    "describe topic": 2,
+    "describe missing topic": UNKNOWN_TOPIC_OR_PARTITION,
+    "check a creation": False, # validate_only: whether the topic is there then.
+    "describe topic config": "604800000", # retention.ms
+    "alter topic config": "1234567890", # As described then.
+    "reset topic config": "604800000",
+    "replace topic configs": "7654321000",
+    "refused topic config": INVALID_CONFIG,
+    "describe broker config": "1048588", # message.max.bytes
+    "add partitions": 3,
+    "earliest offset": 0,
+    "latest offset": 10,
+    "offset of latest time": 9,
+    "offset for a time": 5,
+    "delete records": 4, # Before offset 4: the first that is left.
+    "elect leaders": ELECTION_NOT_NEEDED,
+    "log directories": True, # Whether the topic's partitions are in one.
+    "produce by default": DEFAULT_RECORDS, # With no setting but the brokers: records acknowledged.
+}
 MAX_MESSAGE_BYTES = 1048588 # The broker's default; below, what a batch of one record adds to its value.
 BATCH_OVERHEAD = 72
 SECONDS = 90
@@ -50,8 +77,10 @@ page; `python3 tests/interop/matrix.py --write` writes it. What a client must do
 - by timestamp: the first offset at or after a time
 - size limit: a batch of exactly max.message.bytes is taken, one byte more is refused
 - re-create: a deleted topic comes back empty, under the same name
+- admin calls: what else the client's own administration has, with the answers that Kafka gives; and its producer with
+  nothing set. The calls: {calls}
 
-A number or `-` instead of `ok` has its reason below; `FAILS` would be a fault of Coreflume.
+A number or `-` instead of `ok` has its reason below, and there are the words of refusals; `FAILS` would be a fault of Coreflume.
 
 """
 
@@ -295,11 +324,11 @@ class Run:
         try:
             self.client.call("produce", topic, "none", -1, 0, lines=self.one(fits + 1))
         except Failed as error:
-            self.refusal = str(error)
+            refusal = str(error).removeprefix("produce: ")
         else:
             raise Failed("one byte more than max.message.bytes was taken")
         compare({0: self.one(fits)}, self.reference.call("read", topic, 1), self.lacks)
-        return "ok", []
+        return "ok", [f"refused with: {refusal}"]
 
     def again(self):
         topic = f"{self.topic}-again"
@@ -310,6 +339,26 @@ class Run:
             compare({partition: sent}, self.either("read", topic, 3), self.lacks)
             self.either("delete", topic)
         return "ok", []
+
+    def admin(self):
+        topic = f"{self.topic}-admin"
+        self.reference.call("create", topic, 2)
+        self.reference.call("produce", topic, "none", -1, 0, lines=samples({}, 1, self.start))
+        answers = self.client.call("admin", topic, self.start + 4500)
+        calls = {answer["call"]: answer["answer"] for answer in answers if "answer" in answer}
+        for call, answer in calls.items():
+            if answer != CALLS[call]:
+                raise Failed(f"{call}: {json.dumps(answer)[:200]}, due was {json.dumps(CALLS[call])}")
+        if "produce by default" in calls:
+            found = self.reference.call("read", f"{topic}-default", 1)
+            if [base64.b64decode(record["value"]) for record in found] != \
+                    [b"%d" % number for number in range(DEFAULT_RECORDS)]:
+                raise Failed(f"{len(found)} records of the producer by default, or in another order")
+        reasons = [f"{answer['call']}: {answer['unsupported']}" for answer in answers if "unsupported" in answer]
+        absent = [call for call in CALLS if call not in {answer["call"] for answer in answers}]
+        if absent:
+            reasons.append(f"not in this client: {', '.join(absent)}")
+        return ("ok" if len(calls) == len(CALLS) else f"{len(calls)} of {len(CALLS)}"), reasons
 
     def row(self):
         cells = [self.outcome[step][0] for step in STEPS]
@@ -342,7 +391,8 @@ def write(results):
     reasons = [line for title in sorted(known) for line in known[title][1:]]
     _, heading, rest = DOCUMENT.read_text().partition(AROUND) if DOCUMENT.exists() else ("", "", "")
     head = f"| client | version | {' | '.join(STEPS.values())} |\n|{'---|' * (2 + len(STEPS))}\n"
-    DOCUMENT.write_text(TEXT + head + "\n".join(rows) + "\n\n## Reasons\n\n" + "\n".join(reasons) + "\n" + heading + rest)
+    text = TEXT.format(calls=textwrap.fill(", ".join(CALLS), 118, subsequent_indent="  ", initial_indent=" " * 26).strip())
+    DOCUMENT.write_text(text + head + "\n".join(rows) + "\n\n## Reasons\n\n" + "\n".join(reasons) + "\n" + heading + rest)
 
 
 def chosen(names):
@@ -391,8 +441,6 @@ def judge(run, tally, known):
         tally["failed" if bad else "passed"] += 1
         text = f": {'; '.join(reasons)}" if reasons else ""
         print(f"{'not ok' if bad else 'ok'} {run.client.name} {step} {cell} ({run.seconds[step]:.1f} s){text}")
-    if getattr(run, "refusal", None):
-        print(f"   too large: {run.refusal}")
     if known is not None:
         now = [run.row(), *run.reasons()]
         same = known.get(run.client.title) == now

@@ -52,7 +52,7 @@ def main(client):
 
 
 def run(client, verb, rest):
-    if not hasattr(client, verb):
+    if not hasattr(client, {"admin": "admin_calls"}.get(verb, verb)):
         raise Unsupported(f"no {verb} in this client")
     if verb == "versions":
         put(**client.versions())
@@ -70,5 +70,15 @@ def run(client, verb, rest):
     elif verb == "lookup":
         offset, timestamp = client.lookup(rest[0], int(rest[1]), int(rest[2]))
         put(offset=offset, timestamp=timestamp)
+    elif verb == "admin":
+        call = "connect"
+        try:
+            for call, answer in client.admin_calls(rest[0], int(rest[1])):
+                if isinstance(answer, Unsupported):
+                    put(call=call, unsupported=str(answer))
+                else:
+                    put(call=call, answer=answer)
+        except Exception as error:
+            raise RuntimeError(f"after {call}: {error}") from error
     else:
         raise SystemExit(f"no such verb: {verb}")

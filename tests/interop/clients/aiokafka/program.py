@@ -8,7 +8,8 @@ import contract
 
 import aiokafka
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import for_code
 
 LARGEST = 16 << 20 # The broker's limit is what is tested, not the client's.
@@ -101,6 +102,61 @@ class Client:
         finally:
             await consumer.stop()
         return (found.offset, found.timestamp) if found else (-1, None)
+
+    def admin_calls(self, topic, timestamp):
+        return self.within(self.all_calls(topic, timestamp))
+
+    async def all_calls(self, topic, timestamp):
+        admin, at, calls = AIOKafkaAdminClient(bootstrap_servers=self.brokers), TopicPartition(topic, 1), {}
+        await admin.start()
+
+        async def config(kind, name, entry):
+            answer = await admin.describe_configs([ConfigResource(kind, name, {entry: None})])
+            return answer[0].resources[0][4][0][1]
+
+        async def altered(value):
+            resource = ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": value})
+            return (await admin.alter_configs([resource]))[0].resources[0][0]
+
+        async def offsets(ask, *args):
+            consumer = self.consumer()
+            await consumer.start()
+            try:
+                return (await ask(consumer)(*args))[at]
+            finally:
+                await consumer.stop()
+
+        try:
+            calls["describe cluster"] = [broker["node_id"] for broker in (await admin.describe_cluster())["brokers"]]
+            calls["list topics"] = topic in await admin.list_topics()
+            calls["describe topic"] = len((await admin.describe_topics([topic]))[0]["partitions"])
+            calls["describe missing topic"] = contract.Unsupported("describe_topics creates it")
+            await admin.create_topics([NewTopic(topic + "-no", 1, 1)], validate_only=True)
+            calls["check a creation"] = topic + "-no" in await admin.list_topics()
+            calls["describe topic config"] = await config(ConfigResourceType.TOPIC, topic, "retention.ms")
+            await altered("7654321000")
+            calls["replace topic configs"] = await config(ConfigResourceType.TOPIC, topic, "retention.ms")
+            calls["refused topic config"] = await altered("soon")
+            calls["describe broker config"] = await config(ConfigResourceType.BROKER, "1", "message.max.bytes")
+            await admin.create_partitions({topic: NewPartitions(3)})
+            calls["add partitions"] = len((await admin.describe_topics([topic]))[0]["partitions"])
+            calls["earliest offset"] = await offsets(lambda c: c.beginning_offsets, [at])
+            calls["latest offset"] = await offsets(lambda c: c.end_offsets, [at])
+            calls["offset for a time"] = (await offsets(lambda c: c.offsets_for_times, {at: timestamp})).offset
+            calls["delete records"] = (await admin.delete_records({at: RecordsToDelete(4)}))[at]
+            calls["produce by default"] = await self.produced_by_default(topic + "-default")
+        finally:
+            await admin.close()
+        return calls.items()
+
+    async def produced_by_default(self, topic):
+        producer = AIOKafkaProducer(bootstrap_servers=self.brokers)
+        await producer.start()
+        try:
+            sent = [await producer.send(topic, b"%d" % number) for number in range(100)]
+            return len([await future for future in sent])
+        finally:
+            await producer.stop()
 
 
 contract.main(Client)

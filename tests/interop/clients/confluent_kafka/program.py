@@ -6,8 +6,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import contract
 
 import confluent_kafka
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, ElectionType, KafkaException, Producer, TopicCollection, TopicPartition
+from confluent_kafka.admin import (AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions, NewTopic,
+                                   OffsetSpec)
 
 LARGEST = 16 << 20 # The broker's limit is what is tested, not the client's.
 ERROR_IF_IDEMPOTENT = "librdkafka refuses idempotence with acks other than all"
@@ -84,6 +85,64 @@ class Client:
         found = consumer.offsets_for_times([TopicPartition(topic, partition, timestamp)], 30)[0]
         consumer.close()
         return max(found.offset, -1), None
+
+    def admin_calls(self, topic, timestamp):
+        admin = AdminClient(self.config)
+
+        def one(futures):
+            return next(iter(futures.values())).result(30)
+
+        def error(call, *args):
+            try:
+                one(call(*args))
+            except KafkaException as refused:
+                return refused.args[0].code()
+
+        def partitions():
+            return len(one(admin.describe_topics(TopicCollection([topic]))).partitions)
+
+        def config(kind, name, entry):
+            return one(admin.describe_configs([ConfigResource(kind, name)]))[entry].value
+
+        def alter(operation, value):
+            entry = ConfigEntry("retention.ms", value, incremental_operation=operation)
+            return admin.incremental_alter_configs([ConfigResource("topic", topic, incremental_configs=[entry])])
+
+        def offset(spec):
+            return one(admin.list_offsets({TopicPartition(topic, 1): spec})).offset
+
+        yield "describe cluster", [node.id for node in admin.describe_cluster().result(30).nodes]
+        yield "list topics", topic in admin.list_topics(timeout=30).topics
+        yield "describe topic", partitions()
+        yield "describe missing topic", error(admin.describe_topics, TopicCollection([topic + "-no"]))
+        one(admin.create_topics([NewTopic(topic + "-no", 1)], validate_only=True))
+        yield "check a creation", topic + "-no" in admin.list_topics(timeout=30).topics
+        yield "describe topic config", config("topic", topic, "retention.ms")
+        one(alter(AlterConfigOpType.SET, "1234567890"))
+        yield "alter topic config", config("topic", topic, "retention.ms")
+        one(alter(AlterConfigOpType.DELETE, None))
+        yield "reset topic config", config("topic", topic, "retention.ms")
+        one(admin.alter_configs([ConfigResource("topic", topic, set_config={"retention.ms": "7654321000"})]))
+        yield "replace topic configs", config("topic", topic, "retention.ms")
+        yield "refused topic config", error(alter, AlterConfigOpType.SET, "soon")
+        yield "describe broker config", config("broker", "1", "message.max.bytes")
+        one(admin.create_partitions([NewPartitions(topic, 3)]))
+        yield "add partitions", partitions()
+        yield "earliest offset", offset(OffsetSpec.earliest())
+        yield "latest offset", offset(OffsetSpec.latest())
+        yield "offset of latest time", offset(OffsetSpec.max_timestamp())
+        yield "offset for a time", offset(OffsetSpec.for_timestamp(timestamp))
+        yield "delete records", one(admin.delete_records([TopicPartition(topic, 1, 4)])).low_watermark
+        elected = admin.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, 0)]).result(30)
+        yield "elect leaders", next(iter(elected.values())).code()
+        yield "produce by default", self.produced(topic + "-default")
+
+    def produced(self, topic):
+        producer, delivered = Producer(self.config), []
+        for number in range(100):
+            producer.produce(topic, str(number), on_delivery=lambda error, message: error or delivered.append(message))
+        producer.flush(60)
+        return len(delivered)
 
 
 contract.main(Client)

@@ -54,7 +54,17 @@ type Client struct {
 	Produce func(ctx context.Context, how How, records []Record) ([]int64, error)
 	Read    func(ctx context.Context, topic string, partitions int32, put func(Record) error) error
 	Lookup  func(ctx context.Context, topic string, partition int32, timestamp int64) (int64, error)
+	Admin   func(ctx context.Context, topic string, timestamp int64) []Call
 }
+
+// Call is one of the verb admin, in the order of asking.
+type Call struct {
+	Name string
+	Ask  func() (any, error)
+}
+
+// ByDefault is how many records "produce by default" sends.
+const ByDefault = 100
 
 // How a topic is written.
 type How struct {
@@ -106,6 +116,8 @@ func run(ctx context.Context, out *json.Encoder, client Client, verb string, arg
 			return err
 		}
 		return out.Encode(map[string]any{"offset": offset, "timestamp": nil})
+	case "admin":
+		return admin(out, client.Admin(ctx, args[0], number(args[1])))
 	}
 	return fmt.Errorf("no such verb: %s", verb)
 }
@@ -127,6 +139,22 @@ func produce(ctx context.Context, out *json.Encoder, client Client, args []strin
 	for i, offset := range offsets {
 		if err := out.Encode(map[string]int64{"partition": int64(records[i].Partition), "offset": offset}); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+func admin(out *json.Encoder, calls []Call) error {
+	for _, call := range calls {
+		answer, err := call.Ask()
+		var why Unsupported
+		if errors.As(err, &why) {
+			err = out.Encode(map[string]string{"call": call.Name, "unsupported": string(why)})
+		} else if err == nil {
+			err = out.Encode(map[string]any{"call": call.Name, "answer": answer})
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", call.Name, err)
 		}
 	}
 	return nil

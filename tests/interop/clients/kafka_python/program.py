@@ -7,7 +7,7 @@ import contract
 
 import kafka
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
-from kafka.admin import KafkaAdminClient
+from kafka.admin import ConfigResource, KafkaAdminClient, OffsetSpec, OffsetTimestamp
 
 LARGEST = 16 << 20 # The broker's limit is what is tested, not the client's.
 
@@ -65,6 +65,54 @@ class Client:
         at = TopicPartition(topic, partition)
         found = self.consumer().offsets_for_times({at: timestamp})[at]
         return (found.offset, found.timestamp) if found else (-1, None)
+
+    def admin_calls(self, topic, timestamp):
+        admin, at = self.admin(), TopicPartition(topic, 1)
+
+        def config(kind, name, entry):
+            resource = ConfigResource(kind, name)
+            return admin.describe_configs([resource], config_filter="all")[kind.lower()][name][entry]["value"]
+
+        def altered(value, **how):
+            answer = admin.alter_configs([ConfigResource("TOPIC", topic, {"retention.ms": value})], **how)
+            return answer["topic"][topic]
+
+        def offset(spec):
+            return admin.list_partition_offsets({at: spec})[at].offset
+
+        yield "describe cluster", [broker["broker_id"] for broker in admin.describe_cluster()["brokers"]]
+        yield "list topics", topic in admin.list_topics()
+        yield "describe topic", len(admin.describe_topics([topic])[0]["partitions"])
+        yield "describe missing topic", admin.describe_topics([topic + "-no"])[0]["error_code"]
+        admin.create_topics({topic + "-no": {"num_partitions": 1}}, validate_only=True)
+        yield "check a creation", topic + "-no" in admin.list_topics()
+        yield "describe topic config", config("TOPIC", topic, "retention.ms")
+        altered("1234567890")
+        yield "alter topic config", config("TOPIC", topic, "retention.ms")
+        admin.reset_configs([ConfigResource("TOPIC", topic, ["retention.ms"])])
+        yield "reset topic config", config("TOPIC", topic, "retention.ms")
+        altered("7654321000", incremental=False)
+        yield "replace topic configs", config("TOPIC", topic, "retention.ms")
+        yield "refused topic config", int(altered("soon").split("]")[0].removeprefix("[Error ")) # Only as a text.
+        yield "describe broker config", config("BROKER", "1", "message.max.bytes")
+        admin.create_partitions({topic: 3})
+        yield "add partitions", len(admin.describe_topics([topic])[0]["partitions"])
+        yield "earliest offset", offset(OffsetSpec.EARLIEST)
+        yield "latest offset", offset(OffsetSpec.LATEST)
+        yield "offset of latest time", offset(OffsetSpec.MAX_TIMESTAMP)
+        yield "offset for a time", offset(OffsetTimestamp(timestamp))
+        yield "delete records", admin.delete_records({at: 4})[at]["low_watermark"]
+        elected = admin.elect_leaders(0, {topic: [0]}, raise_errors=False)
+        yield "elect leaders", elected.replica_election_results[0].partition_result[0].error_code
+        yield "log directories", topic in [found["name"] for broker in admin.describe_log_dirs()
+                                           for log_dir in broker["log_dirs"] for found in log_dir["topics"]]
+        yield "produce by default", self.produced(topic + "-default")
+
+    def produced(self, topic):
+        producer = KafkaProducer(bootstrap_servers=self.brokers)
+        futures = [producer.send(topic, b"%d" % number) for number in range(100)]
+        producer.flush()
+        return sum(future.succeeded() for future in futures)
 
 
 contract.main(Client)

@@ -1,7 +1,7 @@
 // kafkajs: the contract's verbs (see ../README.md). It produces; it reads only with groups.
 'use strict'
 
-const { Kafka, CompressionTypes, CompressionCodecs, logLevel } = require('kafkajs')
+const { Kafka, CompressionTypes, CompressionCodecs, ConfigResourceTypes, logLevel } = require('kafkajs')
 
 CompressionCodecs[CompressionTypes.Snappy] = require('kafkajs-snappy')
 
@@ -57,6 +57,55 @@ const lookup = async (admin, topic, partition, timestamp) => {
   put({ offset: offset === Number(of(ends).high) ? -1 : offset, timestamp: null })
 }
 
+// The verb admin, but for the producer.
+const adminCalls = async (admin, topic, timestamp, call) => {
+  const partitions = async name => (await admin.fetchTopicMetadata({ topics: [name] })).topics[0].partitions.length
+  const isListed = async name => (await admin.listTopics()).includes(name)
+  const config = async (type, name, entry) => {
+    const { resources } = await admin.describeConfigs({ includeSynonyms: true, resources: [{ type, name }] })
+    return resources[0].configEntries.find(one => one.configName === entry).configValue
+  }
+  const retention = () => config(ConfigResourceTypes.TOPIC, topic, 'retention.ms')
+  const altered = async value => {
+    const configEntries = [{ name: 'retention.ms', value }]
+    await admin.alterConfigs({ validateOnly: false, resources: [{ type: ConfigResourceTypes.TOPIC, name: topic, configEntries }] })
+    return retention()
+  }
+  const code = promise => promise.catch(error => (error.code === undefined ? Promise.reject(error) : error.code))
+  const offsets = async () => (await admin.fetchTopicOffsets(topic)).find(one => one.partition === 1)
+
+  call('describe cluster', (await admin.describeCluster()).brokers.map(broker => broker.nodeId))
+  call('list topics', await isListed(topic))
+  call('describe topic', await partitions(topic))
+  call('describe missing topic', await code(partitions(`${topic}-no`)))
+  await admin.createTopics({ validateOnly: true, waitForLeaders: false, topics: [{ topic: `${topic}-no`, numPartitions: 1 }] })
+  call('check a creation', await isListed(`${topic}-no`))
+  call('describe topic config', await retention())
+  call('replace topic configs', await altered('7654321000'))
+  call('refused topic config', await code(altered('soon')))
+  call('describe broker config', await config(ConfigResourceTypes.BROKER, '1', 'message.max.bytes'))
+  await admin.createPartitions({ topicPartitions: [{ topic, count: 3 }] })
+  call('add partitions', await partitions(topic))
+  call('earliest offset', Number((await offsets()).low))
+  call('latest offset', Number((await offsets()).high))
+  const found = await admin.fetchTopicOffsetsByTimestamp(topic, Number(timestamp))
+  call('offset for a time', Number(found.find(one => one.partition === 1).offset))
+  await admin.deleteTopicRecords({ topic, partitions: [{ partition: 1, offset: '4' }] })
+  call('delete records', Number((await offsets()).low))
+}
+
+const produceByDefault = async (brokers, topic) => {
+  const producer = new Kafka({ brokers: [brokers], logLevel: logLevel.NOTHING }).producer()
+  await producer.connect()
+  try {
+    const messages = [...Array(100).keys()].map(number => ({ value: String(number) }))
+    await producer.send({ topic, messages })
+    return messages.length
+  } finally {
+    await producer.disconnect()
+  }
+}
+
 const withAdmin = async (kafka, action) => {
   const admin = kafka.admin()
   await admin.connect()
@@ -83,6 +132,11 @@ const run = async (brokers, verb, args) => {
       return produce(kafka, ...args)
     case 'lookup':
       return withAdmin(kafka, admin => lookup(admin, ...args))
+    case 'admin': {
+      const call = (name, answer) => put({ call: name, answer })
+      await withAdmin(kafka, admin => adminCalls(admin, ...args, call))
+      return call('produce by default', await produceByDefault(brokers, `${args[0]}-default`))
+    }
     case 'read':
       throw new Unsupported('kafkajs reads only in consumer groups, which are not served yet; librdkafka reads back')
     default:

@@ -1,5 +1,6 @@
 """kcat: the contract's verbs (see ../README.md) by its command line. kcat's producer takes one record for
 a run here, because whether there is a key, and whether an empty value is null, are options of a run."""
+import json
 import pathlib
 import subprocess
 import sys
@@ -72,6 +73,21 @@ class Client:
     def lookup(self, topic, partition, timestamp):
         answer = self.kcat("-Q", "-t", f"{topic}:{partition}:{timestamp}").decode()
         return max(int(answer.split("offset ")[1].split()[0]), -1), None
+
+    def metadata(self, *options):
+        return json.loads(self.kcat("-L", "-J", *options))
+
+    def admin_calls(self, topic, timestamp):
+        everything = self.metadata()
+        yield "describe cluster", [broker["id"] for broker in everything["brokers"]]
+        yield "list topics", topic in [found["topic"] for found in everything["topics"]]
+        yield "describe topic", len(self.metadata("-t", topic)["topics"][0]["partitions"])
+        yield "earliest offset", self.lookup(topic, 1, -2)[0]
+        yield "latest offset", self.lookup(topic, 1, -1)[0]
+        yield "offset for a time", self.lookup(topic, 1, timestamp)[0]
+        lines = b"".join(b"%d\n" % number for number in range(100))
+        self.kcat("-P", "-t", topic + "-default", stdin=lines) # Fails if one record was not acknowledged.
+        yield "produce by default", 100
 
 
 contract.main(Client)

@@ -49,7 +49,7 @@ public final class Client {
 
     public static void main(String[] args) {
         if (args.length < 2) {
-            System.err.println("usage: Client BROKERS versions|create|delete|produce|read|lookup ARGS");
+            System.err.println("usage: Client BROKERS versions|create|delete|produce|read|lookup|admin ARGS");
             System.exit(1);
         }
         Client client = new Client(args[0]);
@@ -77,6 +77,7 @@ public final class Client {
             case "produce" -> produce(args.get(0), args.get(1), args.get(2), args.get(3).equals("1"));
             case "read" -> read(args.get(0), Integer.parseInt(args.get(1)));
             case "lookup" -> lookup(new TopicPartition(args.get(0), Integer.parseInt(args.get(1))), Long.parseLong(args.get(2)));
+            case "admin" -> new AdminCalls(this, args.get(0), Long.parseLong(args.get(1))).all();
             default -> throw new IllegalArgumentException("no such verb: " + verb);
         }
     }
@@ -169,7 +170,27 @@ public final class Client {
         return new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
-    private Map<String, Object> settings() {
+    /** What "produce by default" does: nothing is set but the brokers. */
+    int produceByDefault(String topic) throws Exception {
+        List<Future<RecordMetadata>> sent = new ArrayList<>();
+        Map<String, Object> brokersOnly = Map.of("bootstrap.servers", brokers);
+        try (var producer = new KafkaProducer<>(brokersOnly, new ByteArraySerializer(), new ByteArraySerializer())) {
+            for (int i = 0; i < 100; i++) {
+                sent.add(producer.send(new ProducerRecord<>(topic, Integer.toString(i).getBytes(StandardCharsets.UTF_8))));
+            }
+            for (Future<RecordMetadata> one : sent) {
+                one.get();
+            }
+        }
+        return sent.size();
+    }
+
+    /** A line of the verb admin. */
+    void call(String name, JsonNode answer) {
+        out.println(JSON.createObjectNode().put("call", name).set("answer", answer));
+    }
+
+    Map<String, Object> settings() {
         Map<String, Object> settings = new HashMap<>();
         settings.put("bootstrap.servers", brokers);
         settings.put("client.id", "interop-java");
