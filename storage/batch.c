@@ -580,7 +580,8 @@ enum err batch_check_head(struct slice bytes,
         return fault(f, e, "only record batches of magic 2 are accepted", -1);
     }
     if (e != ERR_OK) {
-        return fault(f, ERR_CORRUPT, "the batch is truncated or its length is impossible", -1);
+        return fault(
+            f, ERR_RECORD_INVALID, "the batch is truncated or its length is impossible", -1);
     }
     if (batch_size(&h) != bytes.size) {
         return fault(f, ERR_RECORD_INVALID, "a partition's records must hold one batch", -1);

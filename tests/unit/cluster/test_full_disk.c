@@ -40,6 +40,52 @@ Test(full_disk, a_full_disk_refuses_batches_and_takes_them_again_later)
     end_node(n, disk);
 }
 
+/* Public case C052 on one node: what was refused has used up no sequence, and what was taken has.
+ */
+Test(full_disk, c052_a_refused_batch_takes_no_sequence)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = calloc(1, sizeof(*n));
+    struct uuid id;
+    sim_node_init(n, disk, 1, 3);
+    n->settings.log.segment_size_max = 64 << 10;
+    n->settings.log.fill_step_min = 16 << 10;
+    n->settings.log.fill_step_max = 16 << 10;
+    cr_assert(eq(int, sim_node_start(n), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 1, &id), ERR_OK));
+    const int64_t pid = sim_node_allocate_producer_id(n, 0);
+    cr_assert(eq(i64, produce(n, 0, &id, 0, 10), 0)); /* So that there is a segment. */
+    disk_sim_set_capacity(disk, disk_sim_used_size(disk));
+    struct batch b;
+    int32_t taken = 0; /* Batches of ten. */
+    enum err e = ERR_OK;
+    while (e == ERR_OK && taken < 2000) {
+        make_batch_of(&b, 10, pid, 0, taken * 10);
+        struct partition_op op = produce_op(&id, 0, &b);
+        e = sim_node_partition_op(n, 0, &op);
+        taken += e == ERR_OK ? 1 : 0;
+    }
+    cr_assert(eq(int, e, ERR_NO_SPACE));
+    struct partition_op again = produce_op(&id, 0, &b);
+    cr_assert(eq(int, sim_node_partition_op(n, 0, &again), ERR_NO_SPACE));
+    disk_sim_set_capacity(disk, 0);
+    for (int i = 0; i < 200 && e != ERR_OK; i++) {
+        again = produce_op(&id, 0, &b);
+        e = sim_node_partition_op(n, 0, &again);
+        sim_node_run(n, 100);
+    }
+    cr_assert(eq(int, e, ERR_OK), "the same batch, later");
+    cr_assert(eq(i64, again.out.produce.base_offset, taken * 10 + 10));
+    struct partition_op repeated = produce_op(&id, 0, &b);
+    cr_assert(eq(int, sim_node_partition_op(n, 0, &repeated), ERR_OK), "and once more");
+    cr_assert(eq(i64, repeated.out.produce.base_offset, taken * 10 + 10), "where it is");
+    make_batch_of(&b, 10, pid, 0, taken * 10 + 10);
+    struct partition_op next = produce_op(&id, 0, &b);
+    cr_assert(eq(int, sim_node_partition_op(n, 0, &next), ERR_OK));
+    cr_assert(eq(i64, next.out.produce.base_offset, taken * 10 + 20));
+    end_node(n, disk);
+}
+
 /* DESIGN 4.12: records and new topics are refused while there is a reserve left; reads and deletes
  * go on, and what they free brings it back. */
 Test(full_disk, a_disk_at_its_reserve_refuses_records_first_and_a_delete_brings_it_back)
