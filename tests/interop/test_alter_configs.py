@@ -14,7 +14,7 @@ TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 OF_TOPIC = 1
 
-shared = SharedNode("alter_configs", "--set", "log.retention.check.interval.ms=100ms")
+shared = SharedNode("alter_configs", "--set", "log.retention.check.interval.ms=100")
 connect, new_topic = shared.connect, shared.new_topic
 
 

@@ -6,10 +6,11 @@ import pathlib
 import resource
 import socket
 import struct
+import subprocess
 import tempfile
 
 from support.check import equal, expect, run_all
-from support.node import Node, fresh_dir, refused_start
+from support.node import Node, binary, fresh_dir, refused_start
 
 CAP_IPC_LOCK = 14
 PR_CAPBSET_DROP = 24
@@ -56,6 +57,52 @@ def test_bad_value_in_file():
     config.write_text("\nnum.partitions: many\n")
     expect_refusal(refused_start(directory / "data", "--config", str(config)), 1,
                    "coreflume.yaml:2", "num.partitions", "many")
+
+
+def test_c143_no_wrong_value_becomes_a_default():
+    """The fault names place, key, value and what is expected; nothing was begun."""
+    directory = fresh_dir("refusal_values")
+    config = directory / "coreflume.yaml"
+    for key, value, expected in (("log.retention.ms", "foobar", "milliseconds"), ("num.partitions", "3.5", "a whole number"),
+                                 ("listeners", "127.0.0.1", "NAME://HOST:PORT"), ("message.max.bytes", "1G", "bytes, or a size"),
+                                 ("num.partitions", "3\u00a0", "a whole number"),
+                                 ("auto.create.topics.enable", "yes", "true or false"),
+                                 ("compression.type", "brotli", "one of")):
+        seen = value.replace("\u00a0", "\\xc2\\xa0")
+        config.write_text(f"node.id: 1\n{key}: {value}\n")
+        no_listener = {"kafka": None} if key == "listeners" else {}
+        expect_refusal(refused_start(directory / "data", "--config", str(config), **no_listener), 1,
+                       "coreflume.yaml:2", "" if no_listener else f"'{key}'", f"'{seen}'", expected)
+        expect_refusal(refused_start(directory / "data", "--set", f"{key}={value}", **no_listener), 1, "--set", f"'{seen}'", expected)
+    config.write_text("node.id: 1\nnum.partitions: 2\nnode.id: 1\n")
+    expect_refusal(refused_start(directory / "data", "--config", str(config)), 1, "coreflume.yaml:3", "'node.id'", "coreflume.yaml:1")
+    expect(not (directory / "data").exists(), "a data directory was made")
+
+
+def test_c145_a_config_file_is_only_read():
+    """A hundred at once, read-only; what they refuse and what they serve leaves it as it was."""
+    directory = fresh_dir("refusal_read_only")
+    config = directory / "coreflume.yaml"
+
+    def state():
+        found = config.stat()
+        return config.read_bytes(), found.st_mtime_ns, found.st_ino, found.st_mode, sorted(p.name for p in directory.iterdir())
+    config.write_bytes(b"\xef\xbb\xbfnum.partitions: 3\r\nnode.id:\tx # The last line has no end.")
+    config.chmod(0o444)
+    before = state()
+    command = [binary(), "start", "--config", str(config), "--data-dir", str(directory / "data")]
+    started = [subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for _ in range(100)]
+    answers = {process.communicate(timeout=60)[1] for process in started}
+    equal(len(answers), 1, "different answers")
+    expect("coreflume.yaml:2: 'node.id' cannot be 'x'" in answers.pop(), "what is wrong")
+    equal(state(), before, "the file and its directory")
+    config.chmod(0o644)
+    config.write_bytes(before[0].replace(b"x #", b"7 #"))
+    config.chmod(0o444)
+    before = state()[:-1]
+    with Node(directory / "data", "--config", str(config), "--cores", "0") as node:
+        equal(node.stop()[0], 0, "exit code")
+    equal(state()[:-1], before, "the file")
 
 
 def test_config_file_missing():

@@ -91,6 +91,8 @@ def refused_start(data_dir, *options, kafka="127.0.0.1:0", admin="127.0.0.1:0", 
     command = [binary(), "start"]
     if data_dir is not None:
         command += ["--data-dir", str(data_dir)]
-    done = subprocess.run([*command, "--kafka", kafka, "--admin", admin, *options],
+    if kafka is not None:
+        command += ["--kafka", kafka]
+    done = subprocess.run([*command, "--admin", admin, *options],
                           capture_output=True, text=True, timeout=30, **popen)
     return done.returncode, done.stdout, done.stderr.splitlines()
