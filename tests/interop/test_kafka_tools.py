@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 
 from support.check import equal, expect, run_all
 from support.kafka_tools import JAVA, Tools, install, missing, server
@@ -65,6 +66,66 @@ def test_describe_configs():
                "num.partitions=1 sensitive=false")
         passes(tool(CONFIGS, "--describe", "--topic", "nope"),
                "The topic 'nope' doesn't exist and doesn't have dynamic config.")
+
+
+def test_alter_broker_configs():
+    with server("kafka_alter_configs") as node, Tools(node.kafka) as tool:
+        passes(tool(TOPICS, "--create", "--topic", "c"))
+
+        def described(*which):
+            """Once Kafka, which tells its parts one after the other, is done."""
+            time.sleep(1 if os.environ.get("ORACLE") else 0)
+            lines = tool(CONFIGS, "--describe", *which).out.splitlines()
+            # Kafka sets this one by itself, for eligible leader replicas.
+            return [line for line in lines if not line.startswith("  min.insync.replicas=")]
+
+        one, all_brokers = ("--entity-type", "brokers", "--entity-name", 1), ("--entity-type", "brokers", "--entity-default")
+        passes(tool(CONFIGS, "--alter", *all_brokers, "--add-config", "log.retention.ms=70000000,message.max.bytes=5000"),
+               "Completed updating default config for brokers in the cluster.")
+        passes(tool(CONFIGS, "--alter", *one, "--add-config", "log.retention.ms=80000000,log.cleanup.policy=[compact,delete]"),
+               "Completed updating config for broker 1.")
+        equal(sorted(described(*all_brokers)), [
+            "  log.retention.ms=70000000 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=70000000}",
+            "  message.max.bytes=5000 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:message.max.bytes=5000}",
+            "Default configs for brokers in the cluster are:"], "of all brokers")
+        chain = ("{DYNAMIC_BROKER_CONFIG:log.retention.ms=80000000, DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=70000000, "
+                 "DEFAULT_CONFIG:log.retention.hours=168}")
+        equal(sorted(described(*one)), [
+            "  log.cleanup.policy=compact,delete sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:log.cleanup.policy="
+            "compact,delete, DEFAULT_CONFIG:log.cleanup.policy=delete}",
+            f"  log.retention.ms=80000000 sensitive=false synonyms={chain}",
+            "Dynamic configs for broker 1 are:"], "of one")
+        expect(f"  retention.ms=80000000 sensitive=false synonyms={chain}" in described("--topic", "c", "--all"),
+               "a topic without a value of its own")
+        equal(described("--topic", "c"), ["Dynamic configs for topic c are:"], "and so it is not its own")
+        refused(tool(CONFIGS, "--alter", *one, "--add-config", "log.segment.bytes=1"),
+                "Invalid value 1 for configuration log.segment.bytes: Value must be at least 1048576")
+        refused(tool(CONFIGS, "--alter", *one, "--add-config", "num.partitions=2"),
+                "Cannot update these configs dynamically: [num.partitions]")
+        passes(tool(CONFIGS, "--alter", *one, "--delete-config", "log.roll.ms"))
+        passes(tool(CONFIGS, "--alter", *one, "--delete-config", "log.retention.ms,log.cleanup.policy"))
+        passes(tool(CONFIGS, "--alter", *all_brokers, "--delete-config", "log.retention.ms,message.max.bytes"))
+        equal(described(*one), ["Dynamic configs for broker 1 are:"], "all is as before")
+
+        group = ("--entity-type", "groups", "--entity-name", "g")
+        passes(tool(CONFIGS, "--alter", *group, "--add-config", "consumer.session.timeout.ms=50000"),
+               "Completed updating config for group g.")
+        if os.environ.get("ORACLE"):  # The tool asks for the list of groups first, which are not there yet.
+            equal(described(*group), ["Dynamic configs for group g are:", "  consumer.session.timeout.ms=50000 sensitive=false "
+                                      "synonyms={DYNAMIC_GROUP_CONFIG:consumer.session.timeout.ms=50000, "
+                                      "DEFAULT_CONFIG:group.consumer.session.timeout.ms=45000}"], "of a group")
+        refused(tool(CONFIGS, "--alter", *group, "--add-config", "consumer.session.timeout.ms=1"),
+                "consumer.session.timeout.ms must be greater than or equal to group.consumer.min.session.timeout.ms")
+        metrics = ("--entity-type", "client-metrics", "--entity-name", "m")
+        passes(tool(CONFIGS, "--alter", *metrics, "--add-config", "interval.ms=5000,metrics=*"))
+        equal(sorted(described(*metrics)), [
+            "  interval.ms=5000 sensitive=false synonyms={DYNAMIC_CLIENT_METRICS_CONFIG:interval.ms=5000}",
+            "  metrics=* sensitive=false synonyms={DYNAMIC_CLIENT_METRICS_CONFIG:metrics=*}",
+            "Dynamic configs for client-metric m are:"], "of client metrics")
+        loggers = ("--entity-type", "broker-loggers", "--entity-name", 1)
+        passes(tool(CONFIGS, "--alter", *loggers, "--add-config", "root=WARN"),
+               "Completed updating config for broker-logger 1.")
+        expect(any(line.startswith("  root=WARN sensitive=false") for line in described(*loggers)), described(*loggers))
 
 
 def offsets(tool, topic, *options):
