@@ -35,6 +35,7 @@ static const struct config_option options[] = {
      .doc = "Keep for this long."},
     {.name = "broker.rack", .type = CONFIG_STRING, .fallback = "", .doc = "Rack."},
     {.name = "listeners", .type = CONFIG_LIST, .fallback = "a,b", .doc = "Listeners."},
+    {.name = "log.roll.ms", .type = CONFIG_DURATION_MS, .fallback = NULL, .doc = "Unset."},
     {.name = "compression.type",
      .type = CONFIG_ENUM,
      .fallback = "producer",
@@ -55,6 +56,18 @@ static enum err load(struct config *c, const char *text, char ret_why[CONFIG_WHY
 {
     ret_why[0] = '\0';
     return config_load_text(c, "coreflume.yaml", text, strlen(text), ret_why);
+}
+
+Test(config, a_default_may_be_none)
+{
+    struct config *c = new_config();
+    char why[CONFIG_WHY_SIZE];
+    cr_assert(eq(str, (char *)config_text(c, "log.roll.ms"), ""));
+    cr_assert(eq(i64, config_number(c, "log.roll.ms"), 0));
+    cr_assert(eq(int, config_set_pair(c, "log.roll.ms=5s", why), ERR_OK), "%s", why);
+    cr_assert(eq(str, (char *)config_text(c, "log.roll.ms"), "5s"));
+    cr_assert(eq(i64, config_number(c, "log.roll.ms"), 5000));
+    config_free(c);
 }
 
 Test(config, defaults)

@@ -147,6 +147,28 @@ Test(wire, a_string_that_is_too_long_is_refused)
     }
 }
 
+/* What a definition calls long: in compact form alone. */
+Test(wire, a_long_string_may_be_too_long)
+{
+    static uint8_t text[2 * WIRE_STRING_SIZE_MAX];
+    for (int is_flexible = 0; is_flexible <= 1; is_flexible++) {
+        struct wbuf out;
+        wbuf_init(&out, 1 << 20);
+        struct wire_writer w = {.out = &out, .is_flexible = is_flexible == 1};
+        wire_write_long_string(&w, slice_of(text, sizeof(text)), false);
+        cr_assert(eq(int, wbuf_failure(&out), is_flexible == 1 ? ERR_OK : ERR_INVALID));
+        struct rbuf in = rbuf_over(out.data, out.size);
+        struct wire_reader r = {.in = &in, .is_flexible = true};
+        if (is_flexible == 1) {
+            cr_assert(eq(sz, wire_read_long_string(&r, false).size, sizeof(text)));
+            in = rbuf_over(out.data, out.size - 1);
+            cr_assert(slice_is_null(wire_read_long_string(&r, false)));
+            cr_assert(eq(int, in.failure, ERR_EOF));
+        }
+        wbuf_done(&out);
+    }
+}
+
 /* A count is believed only as far as the bytes go; no memory is taken before. */
 Test(wire, counts_are_capped_by_the_bytes_left)
 {
