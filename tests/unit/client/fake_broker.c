@@ -382,3 +382,9 @@ bool fake_broker_request(struct fake_broker *b,
     cr_assert(e == ERR_OK, "%s %s", api->name, err_name(e));
     return true;
 }
+
+void fake_broker_skip(struct fake_broker *b, size_t connection, int16_t api_key)
+{
+    void *request = arena_alloc(&b->arena, 4096); /* Larger than any of them. */
+    cr_assert(fake_broker_request(b, connection, api_key, request));
+}

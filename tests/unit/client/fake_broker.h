@@ -124,3 +124,5 @@ bool fake_broker_request(struct fake_broker *b,
                          size_t connection,
                          int16_t api_key,
                          void *ret_request);
+/* The next request on a connection, which must be of this api, is not looked at. */
+void fake_broker_skip(struct fake_broker *b, size_t connection, int16_t api_key);

@@ -13,6 +13,7 @@
 #include "storage/batch.h"
 
 #include "tests/unit/client/fake_broker.h"
+#include "tests/unit/client/produce_rig.h"
 
 enum {
     PRODUCER_ID = 4711,
@@ -43,45 +44,19 @@ TestSuite(client_producer, .init = setup, .fini = teardown);
 
 /* ---- the script ---- */
 
-struct outcome {
-    int32_t partition;
-    int16_t code;
-};
-
-/* Answers Produce for these partitions. */
-static void answer_produce(const struct outcome *outcomes, size_t count)
+static void answer_produce(const struct produce_outcome *outcomes, size_t count)
 {
-    struct produce_response response;
-    struct produce_response_topic topic;
-    struct produce_response_partition partitions[FAKE_PARTITIONS_MAX];
-    produce_response_init(&response);
-    produce_response_topic_init(&topic);
-    topic.name = slice_of_string("t");
-    topic.topic_id = (struct uuid){.bytes = {7}};
-    topic.partition_responses = partitions;
-    topic.partition_responses_count = count;
-    for (size_t i = 0; i < count; i++) {
-        produce_response_partition_init(&partitions[i]);
-        partitions[i].index = outcomes[i].partition;
-        partitions[i].error_code = outcomes[i].code;
-    }
-    response.responses = &topic;
-    response.responses_count = 1;
-    fake_broker_answer(&broker, API_PRODUCE, &response);
+    produce_rig_answer(&broker, outcomes, count);
 }
 
 static void answer_one(int16_t code)
 {
-    answer_produce(&(struct outcome){0, code}, 1);
+    answer_produce(&(struct produce_outcome){0, code}, 1);
 }
 
 static void answer_producer_id(void)
 {
-    struct init_producer_id_response response;
-    init_producer_id_response_init(&response);
-    response.producer_id = PRODUCER_ID;
-    response.producer_epoch = PRODUCER_EPOCH;
-    fake_broker_answer(&broker, API_INIT_PRODUCER_ID, &response);
+    produce_rig_answer_id(&broker, PRODUCER_ID, PRODUCER_EPOCH);
 }
 
 /* ---- the client ---- */
@@ -119,32 +94,19 @@ static void expect_stats(uint64_t acked, uint64_t failed)
 
 /* ---- what went out ---- */
 
-/* The only batch of the next Produce on a connection. */
 static struct slice next_batch(size_t connection, struct batch_header *ret_header)
 {
-    struct produce_request request;
-    cr_assert(fake_broker_request(&broker, connection, API_PRODUCE, &request));
-    cr_assert(eq(sz, request.topic_data_count, 1));
-    cr_assert(eq(sz, request.topic_data[0].partition_data_count, 1));
-    const struct slice batch = request.topic_data[0].partition_data[0].records;
-    cr_assert(batch_header_decode(batch, ret_header) == ERR_OK);
-    cr_assert(batch_crc_matches(batch));
-    return batch;
+    return produce_rig_batch(&broker, connection, ret_header);
 }
 
 static void skip_versions(size_t connection)
 {
-    struct {
-        char memory[256];
-    } request;
-    cr_assert(fake_broker_request(&broker, connection, API_API_VERSIONS, &request));
+    fake_broker_skip(&broker, connection, API_API_VERSIONS);
 }
 
 static void skip_metadata(size_t connection)
 {
-    struct metadata_request request;
-    cr_assert(fake_broker_request(&broker, connection, API_METADATA, &request));
-    cr_assert(not(request.allow_auto_topic_creation));
+    fake_broker_skip(&broker, connection, API_METADATA);
 }
 
 Test(client_producer, records_of_a_partition_share_a_batch)
@@ -219,14 +181,14 @@ Test(client_producer, keys_choose_partitions_as_java_does)
     fake_broker_metadata(&broker, 4);
     static const char *const keys[] = {"21", "foobar", "abc", "1", "12", "123"};
     bool is_used[4] = {false};
-    struct outcome outcomes[4];
+    struct produce_outcome outcomes[4];
     size_t outcomes_count = 0;
     for (size_t i = 0; i < 6; i++) {
         is_used[partitioner_of_key(slice_of_string(keys[i]), 4)] = true;
     }
     for (int32_t i = 0; i < 4; i++) {
         if (is_used[i]) {
-            outcomes[outcomes_count++] = (struct outcome){i, KAFKA_NONE};
+            outcomes[outcomes_count++] = (struct produce_outcome){i, KAFKA_NONE};
         }
     }
     answer_produce(outcomes, outcomes_count);
@@ -338,7 +300,7 @@ Test(client_producer, final_error_drops_its_batch_only)
 {
     fake_broker_connection(&broker);
     fake_broker_metadata(&broker, 2);
-    answer_produce((struct outcome[]){{0, KAFKA_MESSAGE_TOO_LARGE}, {1, KAFKA_NONE}}, 2);
+    answer_produce((struct produce_outcome[]){{0, KAFKA_MESSAGE_TOO_LARGE}, {1, KAFKA_NONE}}, 2);
     answer_one(KAFKA_NONE);
     start(&patient);
     cr_assert(eq(int, send_text(0, NULL, "bad"), ERR_OK));
@@ -475,7 +437,8 @@ Test(client_producer, answer_about_others_is_not_an_acknowledgement)
 {
     fake_broker_connection(&broker);
     fake_broker_metadata(&broker, 2);
-    answer_produce((struct outcome[]){{1, KAFKA_NONE}, {-1, KAFKA_NONE}, {99, KAFKA_NONE}}, 3);
+    answer_produce((struct produce_outcome[]){{1, KAFKA_NONE}, {-1, KAFKA_NONE}, {99, KAFKA_NONE}},
+                   3);
     fake_broker_metadata(&broker, 2);
     answer_one(KAFKA_NONE);
     start(&patient);
@@ -485,4 +448,243 @@ Test(client_producer, answer_about_others_is_not_an_acknowledgement)
     struct client_producer_stats stats;
     client_producer_stats(producer, &stats);
     cr_assert(eq(u64, stats.retries_count, 1));
+}
+
+/* ---- the buffer ---- */
+
+/* A client whose buffer has room for one record of this size. */
+static void start_small(int32_t max_block_ms)
+{
+    client_free(client);
+    char why[CLIENT_WHY_SIZE];
+    const struct client_options small = {
+        .brokers = "fake:9092", .timeout_ms = 1000, .buffer_size = 2000};
+    cr_assert(client_new_in(&small, &broker.env, why, &client) == ERR_OK);
+    start(&(struct client_producer_options){
+        .linger_ms = 1000000, .batch_size = 1, .max_block_ms = max_block_ms});
+}
+
+Test(client_producer, full_buffer_is_told_at_once_if_so_wanted)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    fake_broker_hold(&broker);
+    answer_one(KAFKA_NONE);
+    answer_one(KAFKA_NONE);
+    start_small(-1);
+    const uint64_t before_us = broker.clock.now_us;
+    cr_assert(eq(int, send_text(0, NULL, "first"), ERR_OK));
+    cr_assert(eq(int, send_text(0, NULL, "second"), ERR_BUSY));
+    cr_assert(strstr(client_why(client), "buffer is full") != NULL, "%s", client_why(client));
+    cr_assert(eq(u64, broker.clock.now_us, before_us));
+    fake_broker_release(&broker, 0);
+    fake_broker_run(&broker, client);
+    cr_assert(eq(int, send_text(0, NULL, "second"), ERR_OK));
+    cr_assert(eq(int, client_producer_flush(producer, FOREVER), ERR_OK));
+    expect_stats(2, 0);
+}
+
+/* It is sent then, whatever linger_ms says. */
+Test(client_producer, full_buffer_is_waited_for)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    answer_one(KAFKA_NONE);
+    answer_one(KAFKA_NONE);
+    broker.connections[0].steps[2].delay_us = 30000;
+    start_small(100);
+    const uint64_t before_us = broker.clock.now_us;
+    cr_assert(eq(int, send_text(0, NULL, "first"), ERR_OK));
+    cr_assert(eq(int, send_text(0, NULL, "second"), ERR_OK));
+    cr_assert(eq(u64, broker.clock.now_us - before_us, 30000));
+}
+
+Test(client_producer, full_buffer_is_not_waited_for_any_longer)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    fake_broker_hold(&broker);
+    start_small(100);
+    const uint64_t before_us = broker.clock.now_us;
+    cr_assert(eq(int, send_text(0, NULL, "first"), ERR_OK));
+    cr_assert(eq(int, send_text(0, NULL, "second"), ERR_BUSY));
+    cr_assert(eq(u64, broker.clock.now_us - before_us, 100000));
+    char large[3000];
+    memset(large, 'x', sizeof(large) - 1);
+    large[sizeof(large) - 1] = '\0';
+    cr_assert(eq(int, send_text(0, NULL, large), ERR_TOO_LARGE));
+}
+
+/* ---- partitions ---- */
+
+/* Where the records of the next Produce went. */
+static size_t partitions_of(size_t connection, int32_t partitions[FAKE_PARTITIONS_MAX])
+{
+    struct produce_request request;
+    cr_assert(fake_broker_request(&broker, connection, API_PRODUCE, &request));
+    const size_t count = request.topic_data[0].partition_data_count;
+    for (size_t i = 0; i < count; i++) {
+        partitions[i] = request.topic_data[0].partition_data[i].index;
+    }
+    return count;
+}
+
+Test(client_producer, round_robin_ignores_keys)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 3);
+    answer_produce((struct produce_outcome[]){{0}, {1}, {2}}, 3);
+    start(&(struct client_producer_options){.linger_ms = 1000000,
+                                            .partitioner = CLIENT_PARTITIONER_ROUND_ROBIN});
+    for (int i = 0; i < 6; i++) {
+        cr_assert(eq(int, send_text(-1, "same", "v"), ERR_OK));
+    }
+    cr_assert(eq(int, client_producer_flush(producer, FOREVER), ERR_OK));
+    expect_stats(6, 0);
+    skip_versions(0);
+    skip_metadata(0);
+    struct produce_request request;
+    cr_assert(fake_broker_request(&broker, 0, API_PRODUCE, &request));
+    cr_assert(eq(sz, request.topic_data[0].partition_data_count, 3));
+    for (size_t i = 0; i < 3; i++) {
+        struct batch_header h;
+        const struct slice batch = request.topic_data[0].partition_data[i].records;
+        cr_assert(batch_header_decode(batch, &h) == ERR_OK);
+        cr_assert(eq(int, h.records_count, 2));
+    }
+}
+
+static int32_t by_length(const struct client_message *m, int32_t partitions_count, void *context)
+{
+    cr_assert(context == &broker);
+    cr_assert(eq(int, partitions_count, 3));
+    return (int32_t)m->value.size;
+}
+
+Test(client_producer, partitioner_of_the_program)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 3);
+    answer_produce((struct produce_outcome[]){{1}, {2}}, 2);
+    struct client_producer_options options = {
+        .linger_ms = 1000000, .partitioner = CLIENT_PARTITIONER_CUSTOM, .context = &broker};
+    cr_assert(eq(int, client_producer_new(client, "t", &options, &producer), ERR_INVALID));
+    options.partition_of = by_length;
+    start(&options);
+    cr_assert(eq(int, send_text(-1, NULL, "1"), ERR_OK));
+    cr_assert(eq(int, send_text(-1, NULL, "22"), ERR_OK));
+    cr_assert(eq(int, send_text(-1, NULL, "333"), ERR_INVALID));
+    cr_assert(eq(int, client_producer_flush(producer, FOREVER), ERR_OK));
+    skip_versions(0);
+    skip_metadata(0);
+    int32_t partitions[FAKE_PARTITIONS_MAX];
+    cr_assert(eq(sz, partitions_of(0, partitions), 2));
+    cr_assert(eq(int, partitions[0], 1));
+    cr_assert(eq(int, partitions[1], 2));
+}
+
+/* Without keys a partition gets a batch, then the next one. */
+Test(client_producer, records_without_a_key_fill_a_batch)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 2);
+    answer_produce((struct produce_outcome[]){{0}, {1}}, 2);
+    start(&(struct client_producer_options){.linger_ms = 1000000, .batch_size = 40});
+    for (int i = 0; i < 8; i++) {
+        cr_assert(eq(int, send_text(-1, NULL, "0123456789"), ERR_OK));
+    }
+    fake_broker_run(&broker, client);
+    skip_versions(0);
+    skip_metadata(0);
+    struct produce_request request;
+    cr_assert(fake_broker_request(&broker, 0, API_PRODUCE, &request));
+    cr_assert(eq(sz, request.topic_data[0].partition_data_count, 2));
+}
+
+Test(client_producer, new_partitions_are_used)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    fake_broker_metadata(&broker, 2);
+    answer_produce(&(struct produce_outcome){1, KAFKA_NONE}, 1);
+    start(&patient);
+    cr_assert(eq(int, send_text(1, NULL, "v"), ERR_INVALID));
+    fake_broker_pass(&broker, client, 300000000);
+    cr_assert(eq(int, client_producer_partitions_count(producer), 2));
+    cr_assert(eq(int, send_text(1, NULL, "v"), ERR_OK));
+    cr_assert(eq(int, client_producer_flush(producer, FOREVER), ERR_OK));
+}
+
+/* ---- failures ---- */
+
+static void answer_gone(void)
+{
+    struct metadata_response response;
+    struct metadata_response_topic topic;
+    struct metadata_response_broker node;
+    metadata_response_init(&response);
+    metadata_response_topic_init(&topic);
+    metadata_response_broker_init(&node);
+    node.node_id = FAKE_NODE_ID;
+    node.host = slice_of_string("fake");
+    node.port = FAKE_PORT;
+    topic.name = slice_of_string("t");
+    topic.error_code = KAFKA_UNKNOWN_TOPIC_OR_PARTITION;
+    response.brokers = &node;
+    response.brokers_count = 1;
+    response.topics = &topic;
+    response.topics_count = 1;
+    fake_broker_answer(&broker, API_METADATA, &response);
+}
+
+/* Long before delivery_timeout_ms, but not at the first word. */
+Test(client_producer, topic_that_is_gone_is_given_up)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    answer_one(KAFKA_UNKNOWN_TOPIC_OR_PARTITION);
+    for (int i = 0; i < 5; i++) {
+        answer_gone();
+    }
+    start(&patient);
+    cr_assert(eq(int, send_text(0, NULL, "v"), ERR_OK));
+    const uint64_t before_us = broker.clock.now_us;
+    cr_assert(eq(int, client_producer_flush(producer, FOREVER), ERR_TOPIC_UNKNOWN));
+    cr_assert(strstr(client_why(client), "does not exist") != NULL, "%s", client_why(client));
+    cr_assert(lt(u64, broker.clock.now_us - before_us, 5000000));
+    cr_assert(eq(sz, fake_broker_requests_count(&broker, 0), 8));
+    expect_stats(0, 1);
+}
+
+Test(client_producer, flush_has_a_deadline)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    fake_broker_hold(&broker);
+    answer_one(KAFKA_NONE);
+    start(&patient);
+    cr_assert(eq(int, send_text(0, NULL, "v"), ERR_OK));
+    const uint64_t before_us = broker.clock.now_us;
+    cr_assert(eq(int, client_producer_flush(producer, 300), ERR_TIMED_OUT));
+    cr_assert(eq(u64, broker.clock.now_us - before_us, 300000));
+    fake_broker_release(&broker, 0);
+    cr_assert(eq(int, client_producer_flush(producer, 300), ERR_OK));
+    expect_stats(1, 0);
+}
+
+/* A program without a callback is told by its next send, once. */
+Test(client_producer, next_send_tells_of_a_failure)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    answer_one(KAFKA_INVALID_RECORD);
+    answer_one(KAFKA_NONE);
+    start(&(struct client_producer_options){.batch_size = 1});
+    cr_assert(eq(int, send_text(0, NULL, "bad"), ERR_OK));
+    fake_broker_run(&broker, client);
+    cr_assert(eq(int, send_text(0, NULL, "not taken"), ERR_RECORD_INVALID));
+    cr_assert(strstr(client_why(client), "breaks the topic's rules") != NULL);
+    cr_assert(eq(int, send_text(0, NULL, "good"), ERR_OK));
+    cr_assert(eq(int, client_producer_flush(producer, FOREVER), ERR_OK));
+    expect_stats(1, 1);
 }
