@@ -3,6 +3,8 @@
 import os
 import pathlib
 import subprocess
+import threading
+import time
 
 from support.check import equal, expect, run_all
 from support.node import ROOT, Node, binary, fresh_dir
@@ -44,9 +46,48 @@ def test_examples():
     consume = compile_example("consume", environment, destination)
     with Node(fresh_dir("client_library_node") / "data") as node:
         call(binary(), "topic", "create", "orders", "--partitions", "3", env=dict(os.environ, COREFLUME_BROKERS=node.kafka))
-        call(produce, node.kafka, "orders", input="\n".join(LINES) + "\n", env=environment)
+        said = call(produce, node.kafka, "orders", input="\n".join(LINES) + "\n", env=environment)
+        equal(said, f"{len(LINES)} records written, 0 lost\n", "produce says")
         got = call(consume, node.kafka, "orders", env=environment).splitlines()
         equal(sorted(line.split(" ", 1)[1] for line in got), sorted(LINES), "records")
+
+
+def feed(program, lines):
+    """Writes lines at a pace that leaves batches on their way all the time, and ends the input."""
+    for at in range(0, len(lines), 200):
+        program.stdin.write("".join(f"{line}\n" for line in lines[at:at + 200]))
+        program.stdin.flush()
+        time.sleep(0.004)
+    program.stdin.close()
+
+
+def test_a_node_that_dies_loses_and_doubles_nothing():
+    """kill -9 of the node in the middle of an idempotent producer's work, again and again."""
+    environment, destination = install("client_library_kill")
+    produce = compile_example("produce", environment, destination)
+    consume = compile_example("consume", environment, destination)
+    lines = [f"{i}" for i in range(60000)]
+    with Node(fresh_dir("client_library_kill_node") / "data") as node:
+        call(binary(), "topic", "create", "orders", "--partitions", "3", env=dict(os.environ, COREFLUME_BROKERS=node.kafka))
+        program = subprocess.Popen([produce, node.kafka, "orders"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, text=True, env=environment)
+        feeder = threading.Thread(target=feed, args=(program, lines))
+        feeder.start()
+        for _ in range(3):
+            time.sleep(0.2)
+            node.restart(kill=True)
+        feeder.join()
+        out, err = program.stdout.read(), program.stderr.read()
+        equal((program.wait(timeout=60), out), (0, f"{len(lines)} records written, 0 lost\n"), err[-2000:])
+        got = call(consume, node.kafka, "orders", env=environment).splitlines()
+    partitions = {}
+    for line in got:
+        place, value = line.split(" ", 1)
+        partitions.setdefault(place.split(":")[0], []).append(int(value))
+    equal(len(got), len(lines), "records, each once")
+    equal(sorted(value for values in partitions.values() for value in values), list(range(len(lines))), "records")
+    for partition, values in partitions.items():
+        equal(values, sorted(values), f"order in partition {partition}")
 
 
 def test_only_the_header_is_exported():

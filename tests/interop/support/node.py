@@ -49,8 +49,8 @@ class Node:
             line = None
         match = READY.match(line or "")
         if not match:
-            self.kill()
-            raise StartFailed(f"no ready line but {line!r}; stderr ends: {self.log_tail()}")
+            code = self._end()
+            raise StartFailed(f"no ready line but {line!r}, exit {code}; stderr ends: {self.log_tail()}")
         self.kafka, self.admin = match.groups()
 
     def _pump(self):
@@ -71,11 +71,27 @@ class Node:
         self.process.send_signal(signal.SIGTERM)
         return self.process.wait(timeout=30), time.monotonic() - began
 
+    def _end(self):
+        """Waits for a process that seems to end by itself; its exit code."""
+        try:
+            return self.process.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return "none: killed"
+
     def restart(self, kill=False):
-        """The same node at the same addresses."""
+        """The same node at the same addresses. What is killed holds its ports until the kernel has taken its rings
+        apart, a little after the process is gone."""
         self.kill() if kill else self.stop()
         self.log.close()
-        self.__init__(self.data_dir, *self.options, kafka=self.kafka, admin=self.admin, **self.popen)
+        for attempt in range(50):
+            try:
+                self.__init__(self.data_dir, *self.options, kafka=self.kafka, admin=self.admin, **self.popen)
+                return
+            except StartFailed as failure:
+                if "is taken" not in str(failure) or attempt == 49:
+                    raise
+                time.sleep(0.1)
 
     def __enter__(self):
         return self

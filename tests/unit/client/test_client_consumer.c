@@ -64,25 +64,44 @@ static void add_batch(struct wbuf *w, int64_t base_offset, int32_t count, enum b
     batch_builder_done(&b);
 }
 
-static void answer_partition(int32_t partition, int16_t code, int64_t end, struct slice records)
+static void answer_with(struct fetch_response_partition *p)
 {
     struct fetch_response response;
     struct fetch_response_topic topic;
-    struct fetch_response_partition p;
     fetch_response_init(&response);
     fetch_response_topic_init(&topic);
-    fetch_response_partition_init(&p);
     topic.topic = slice_of_string("t");
     topic.topic_id = (struct uuid){.bytes = {7}};
-    topic.partitions = &p;
+    topic.partitions = p;
     topic.partitions_count = 1;
+    response.responses = &topic;
+    response.responses_count = 1;
+    fake_broker_answer(&broker, API_FETCH, &response);
+}
+
+static void answer_partition(int32_t partition, int16_t code, int64_t end, struct slice records)
+{
+    struct fetch_response_partition p;
+    fetch_response_partition_init(&p);
     p.partition_index = partition;
     p.error_code = code;
     p.high_watermark = end;
     p.records = records;
-    response.responses = &topic;
-    response.responses_count = 1;
-    fake_broker_answer(&broker, API_FETCH, &response);
+    answer_with(&p);
+}
+
+static void answer_aborted(struct fetch_response_aborted_transaction *aborted,
+                           size_t count,
+                           int64_t end,
+                           struct slice records)
+{
+    struct fetch_response_partition p;
+    fetch_response_partition_init(&p);
+    p.high_watermark = end;
+    p.records = records;
+    p.aborted_transactions = aborted;
+    p.aborted_transactions_count = count;
+    answer_with(&p);
 }
 
 static void start(int64_t offset)
@@ -331,6 +350,234 @@ Test(client_consumer, wrong_assignments_are_refused)
     cr_assert(eq(int, client_consumer_assign(consumer, 0, 0), ERR_INVALID));
 }
 
+/* ---- positions moved ---- */
+
+static void script_opening(int32_t partitions_count)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, partitions_count);
+    fake_broker_connection(&broker);
+}
+
+static void answer_batch(int32_t partition, int64_t base_offset, int32_t count, int64_t end)
+{
+    struct wbuf w;
+    wbuf_init(&w, 1 << 20);
+    add_batch(&w, base_offset, count, CODEC_LZ4);
+    answer_partition(partition, KAFKA_NONE, end, wbuf_slice(&w));
+    wbuf_done(&w);
+}
+
+/* The offset that the next fetch on a connection asks of a partition; -1: does not ask. */
+static int64_t fetched_offset(size_t connection, int32_t partition)
+{
+    struct fetch_request request;
+    cr_assert(fake_broker_request(&broker, connection, API_FETCH, &request));
+    for (size_t i = 0; i < request.topics[0].partitions_count; i++) {
+        if (request.topics[0].partitions[i].partition == partition) {
+            return request.topics[0].partitions[i].fetch_offset;
+        }
+    }
+    return -1;
+}
+
+/* What was read ahead is read ahead no more, and an answer that comes late is nobody's. */
+Test(client_consumer, seek_drops_what_was_read_ahead)
+{
+    script_opening(1);
+    answer_batch(0, 0, 3, 100);
+    answer_batch(0, 3, 3, 100);
+    answer_batch(0, 6, 3, 100);
+    answer_batch(0, 50, 3, 100);
+    broker.connections[1].steps[3].delay_us = 10000;
+    start(0);
+    expect_record(0);
+    fake_broker_run(&broker, client); /* The second answer is here, the third on its way. */
+    cr_assert(eq(int, client_consumer_seek(consumer, 0, 50), ERR_OK));
+    cr_assert(eq(i64, client_consumer_position(consumer, 0), 50));
+    cr_assert(not(client_consumer_has_buffered(consumer)));
+    expect_record(50);
+    expect_record(51);
+    cr_assert(eq(int, client_consumer_seek(consumer, 7, 0), ERR_INVALID));
+    cr_assert(eq(int, client_consumer_seek(consumer, 0, -3), ERR_INVALID));
+}
+
+Test(client_consumer, an_answer_to_a_position_that_moved_is_dropped)
+{
+    script_opening(1);
+    fake_broker_hold(&broker);
+    answer_batch(0, 0, 3, 100);
+    answer_batch(0, 50, 3, 100);
+    start(0);
+    fake_broker_run(&broker, client);
+    cr_assert(eq(int, client_consumer_seek(consumer, 0, 50), ERR_OK));
+    fake_broker_release(&broker, 1);
+    expect_record(50);
+}
+
+Test(client_consumer, paused_partitions_are_neither_fetched_nor_handed_out)
+{
+    script_opening(2);
+    answer_batch(1, 0, 2, 2);
+    answer_partition(1, KAFKA_NONE, 2, (struct slice){0});
+    broker.connections[1].steps[2].delay_us = 100000;
+    answer_batch(0, 0, 2, 2);
+    start(0);
+    cr_assert(eq(int, client_consumer_assign(consumer, 1, 0), ERR_OK));
+    cr_assert(eq(int, client_consumer_pause(consumer, 0), ERR_OK));
+    struct client_record record;
+    cr_assert(eq(int, client_consumer_pause(consumer, 2), ERR_INVALID));
+    fake_broker_pass(&broker, client, 1000);
+    cr_assert(eq(int, client_consumer_resume(consumer, 0), ERR_OK));
+    cr_assert(eq(int, client_consumer_pause(consumer, 1), ERR_OK));
+    fake_broker_pass(&broker, client, 200000);
+    for (int i = 0; i < 2; i++) {
+        cr_assert(eq(int, client_consumer_next(consumer, WAIT_MS, &record), ERR_OK));
+        cr_assert(eq(int, record.partition, 0));
+    }
+    cr_assert(client_consumer_is_at_end(consumer)); /* Of what is not paused. */
+}
+
+/* In the middle of a batch: the rest comes after the pause, and nothing twice. */
+Test(client_consumer, pause_within_a_batch)
+{
+    script_opening(1);
+    answer_batch(0, 0, 4, 4);
+    answer_partition(0, KAFKA_NONE, 4, (struct slice){0});
+    answer_batch(0, 0, 4, 4);
+    start(0);
+    expect_record(0);
+    cr_assert(eq(int, client_consumer_pause(consumer, 0), ERR_OK));
+    cr_assert(eq(i64, client_consumer_position(consumer, 0), 1));
+    expect_nothing(ERR_TIMED_OUT);
+    cr_assert(eq(int, client_consumer_resume(consumer, 0), ERR_OK));
+    expect_record(1);
+    expect_record(2);
+    expect_record(3);
+}
+
+Test(client_consumer, unassigned_partitions_may_be_assigned_again)
+{
+    script_opening(1);
+    answer_batch(0, 0, 4, 4);
+    answer_partition(0, KAFKA_NONE, 4, (struct slice){0});
+    answer_batch(0, 2, 2, 4);
+    start(0);
+    expect_record(0);
+    cr_assert(eq(int, client_consumer_unassign(consumer, 0), ERR_OK));
+    cr_assert(eq(i64, client_consumer_position(consumer, 0), -1));
+    cr_assert(eq(int, client_consumer_assign(consumer, 0, 2), ERR_OK));
+    expect_record(2);
+}
+
+/* Records of a poll come together, and stay until the next one. */
+Test(client_consumer, poll_hands_out_a_batch)
+{
+    script_opening(1);
+    answer_batch(0, 0, 3, 5);
+    answer_batch(0, 3, 2, 5);
+    start(0);
+    const struct client_record *records = NULL;
+    size_t count = 0;
+    cr_assert(eq(int, client_consumer_poll(consumer, WAIT_MS, &records, &count), ERR_OK));
+    cr_assert(eq(sz, count, 3));
+    fake_broker_run(&broker, client); /* Reads ahead. */
+    for (size_t i = 0; i < count; i++) {
+        cr_assert(eq(i64, records[i].offset, (int64_t)i));
+        cr_assert(slice_equal_string(records[i].headers[0].key, "h"));
+    }
+    cr_assert(eq(i64, client_consumer_position(consumer, 0), 3));
+    cr_assert(eq(i64, client_consumer_end(consumer, 0), 5));
+    expect_record(3);
+    cr_assert(eq(int, client_consumer_poll(consumer, WAIT_MS, &records, &count), ERR_OK));
+    cr_assert(eq(sz, count, 1)); /* The rest of the batch. */
+    cr_assert(client_consumer_is_at_end(consumer));
+}
+
+/* Nothing is asked while there is enough: until the program has taken it. */
+Test(client_consumer, reading_ahead_has_a_bound)
+{
+    const struct client_consumer_options options = {.partition_size_max = 1};
+    script_opening(1);
+    answer_batch(0, 0, 2, 100);
+    answer_batch(0, 2, 2, 100);
+    cr_assert(client_consumer_new(client, "t", &options, &consumer) == ERR_OK);
+    cr_assert(client_consumer_assign(consumer, 0, 0) == ERR_OK);
+    fake_broker_pass(&broker, client, 200000);
+    cr_assert(eq(sz, fake_broker_requests_count(&broker, 1), 2));
+    expect_record(0);
+    fake_broker_pass(&broker, client, 200000);
+    cr_assert(eq(sz, fake_broker_requests_count(&broker, 1), 3));
+    expect_record(1);
+    expect_record(2);
+}
+
+/* ---- read committed ---- */
+
+/* A batch of a transaction: one record, or a marker of this type. */
+static void add_transactional(struct wbuf *w, int64_t offset, int64_t producer_id, int marker)
+{
+    const uint8_t key[] = {0, 0, 0, (uint8_t)marker};
+    struct batch_builder b;
+    batch_builder_init(&b, 1 << 20);
+    const struct batch_record record = {
+        .timestamp = 1,
+        .key = marker >= 0 ? slice_of(key, sizeof(key)) : (struct slice){0},
+        .value = slice_of_string("v"),
+    };
+    cr_assert(batch_builder_add(&b, &record) == ERR_OK);
+    const size_t pos = w->size;
+    const struct batch_identity identity = {producer_id, 0, 0};
+    cr_assert(batch_builder_finish(&b, CODEC_NONE, &identity, w) == ERR_OK);
+    struct batch_header h;
+    const struct slice batch = slice_of(w->data + pos, w->size - pos);
+    cr_assert(batch_header_decode(batch, &h) == ERR_OK);
+    h.attributes |= (int16_t)(BATCH_TRANSACTIONAL | (marker >= 0 ? BATCH_CONTROL : 0));
+    uint8_t encoded[BATCH_HEADER_SIZE];
+    batch_header_encode(&h, batch_records_part(batch), encoded);
+    memcpy(w->data + pos, encoded, sizeof(encoded));
+    batch_stamp(w->data + pos, offset, 1);
+    batch_builder_done(&b);
+}
+
+enum {
+    RECORD = -1,
+    ABORT = 0,
+    COMMIT = 1,
+};
+
+/* Two producers in turn; what the one aborted is left out, what it commits later is not. */
+Test(client_consumer, aborted_transactions_are_passed_over)
+{
+    static const struct {
+        int64_t producer_id;
+        int marker;
+    } log[] = {{7, RECORD}, {8, RECORD}, {7, ABORT}, {8, COMMIT}, {7, RECORD}, {7, COMMIT}};
+    struct wbuf w;
+    wbuf_init(&w, 1 << 20);
+    for (size_t i = 0; i < 6; i++) {
+        add_transactional(&w, (int64_t)i, log[i].producer_id, log[i].marker);
+    }
+    struct fetch_response_aborted_transaction aborted;
+    fetch_response_aborted_transaction_init(&aborted);
+    aborted.producer_id = 7;
+    aborted.first_offset = 0;
+    script_opening(1);
+    answer_aborted(&aborted, 1, 6, wbuf_slice(&w));
+    wbuf_done(&w);
+    const struct client_consumer_options options = {.is_read_committed = true};
+    cr_assert(client_consumer_new(client, "t", &options, &consumer) == ERR_OK);
+    cr_assert(client_consumer_assign(consumer, 0, 0) == ERR_OK);
+    static const int64_t wanted[] = {1, 4};
+    for (size_t i = 0; i < 2; i++) {
+        struct client_record record;
+        cr_assert(eq(int, client_consumer_next(consumer, WAIT_MS, &record), ERR_OK));
+        cr_assert(eq(i64, record.offset, wanted[i]));
+    }
+    expect_nothing(ERR_TIMED_OUT);
+    cr_assert(client_consumer_is_at_end(consumer));
+}
+
 /* ---- offsets by time ---- */
 
 static void answer_offsets(const int16_t *codes, size_t count)
@@ -352,6 +599,114 @@ static void answer_offsets(const int16_t *codes, size_t count)
     response.topics = &topic;
     response.topics_count = 1;
     fake_broker_answer(&broker, API_LIST_OFFSETS, &response);
+}
+
+static void answer_start(int64_t offset)
+{
+    struct list_offsets_response response;
+    struct list_offsets_response_topic topic;
+    struct list_offsets_response_partition partition;
+    list_offsets_response_init(&response);
+    list_offsets_response_topic_init(&topic);
+    list_offsets_response_partition_init(&partition);
+    topic.name = slice_of_string("t");
+    topic.partitions = &partition;
+    topic.partitions_count = 1;
+    partition.offset = offset;
+    response.topics = &topic;
+    response.topics_count = 1;
+    fake_broker_answer(&broker, API_LIST_OFFSETS, &response);
+}
+
+static int64_t asked_time(size_t connection)
+{
+    struct list_offsets_request request;
+    cr_assert(fake_broker_request(&broker, connection, API_LIST_OFFSETS, &request));
+    return request.topics[0].partitions[0].timestamp;
+}
+
+/* By name and by time; a time that no record is as young as is the end. */
+Test(client_consumer, positions_start_where_they_are_told_to)
+{
+    static const struct {
+        int64_t question;
+        bool is_time;
+        int64_t found;
+    } rows[] = {{CLIENT_OFFSET_START, false, 7},
+                {CLIENT_OFFSET_END, false, 7},
+                {1234, true, 7},
+                {1234, true, -1}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        teardown();
+        setup();
+        fake_broker_connection(&broker);
+        fake_broker_metadata(&broker, 1);
+        answer_start(rows[i].found);
+        if (rows[i].found < 0) {
+            answer_start(7);
+        }
+        fake_broker_connection(&broker);
+        answer_batch(0, 7, 1, 8);
+        cr_assert(client_consumer_new(client, "t", NULL, &consumer) == ERR_OK);
+        enum err e = rows[i].is_time ? client_consumer_assign_time(consumer, 0, rows[i].question)
+                                     : client_consumer_assign(consumer, 0, rows[i].question);
+        cr_assert(eq(int, e, ERR_OK));
+        expect_record(7);
+        fake_broker_skip(&broker, 0, API_API_VERSIONS);
+        fake_broker_skip(&broker, 0, API_METADATA);
+        cr_assert(eq(i64, asked_time(0), rows[i].question));
+        if (rows[i].found < 0) {
+            cr_assert(eq(i64, asked_time(0), CLIENT_OFFSET_END));
+        }
+        fake_broker_skip(&broker, 1, API_API_VERSIONS);
+        cr_assert(eq(i64, fetched_offset(1, 0), 7));
+    }
+}
+
+/* The log was cut off behind us: on where the options say, and what was read before stays good. */
+Test(client_consumer, out_of_range_goes_on_if_told_to)
+{
+    static const enum client_reset resets[] = {CLIENT_RESET_START, CLIENT_RESET_END};
+    for (size_t i = 0; i < 2; i++) {
+        teardown();
+        setup();
+        fake_broker_connection(&broker);
+        fake_broker_metadata(&broker, 1);
+        answer_start(3);
+        fake_broker_connection(&broker);
+        answer_batch(0, 90, 2, 92);
+        answer_partition(0, KAFKA_OFFSET_OUT_OF_RANGE, -1, (struct slice){0});
+        answer_batch(0, 3, 2, 5);
+        const struct client_consumer_options options = {.reset = resets[i]};
+        cr_assert(client_consumer_new(client, "t", &options, &consumer) == ERR_OK);
+        cr_assert(client_consumer_assign(consumer, 0, 90) == ERR_OK);
+        fake_broker_run(&broker, client);
+        expect_record(90);
+        expect_record(91);
+        expect_record(3);
+        expect_record(4);
+        fake_broker_skip(&broker, 0, API_API_VERSIONS);
+        fake_broker_skip(&broker, 0, API_METADATA);
+        const int64_t wanted = i == 0 ? CLIENT_OFFSET_START : CLIENT_OFFSET_END;
+        cr_assert(eq(i64, asked_time(0), wanted));
+    }
+}
+
+/* One partition's trouble is told once, with its name, and stops nobody else. */
+Test(client_consumer, an_error_is_about_one_partition)
+{
+    script_opening(2);
+    answer_partition(0, KAFKA_OFFSET_OUT_OF_RANGE, -1, (struct slice){0});
+    answer_batch(1, 0, 2, 2);
+    start(99);
+    fake_broker_run(&broker, client);
+    cr_assert(eq(int, client_consumer_assign(consumer, 1, 0), ERR_OK));
+    expect_nothing(ERR_OUT_OF_RANGE);
+    cr_assert(eq(int, client_consumer_failed_partition(consumer), 0));
+    struct client_record record;
+    cr_assert(eq(int, client_consumer_next(consumer, WAIT_MS, &record), ERR_OK));
+    cr_assert(eq(int, record.partition, 1));
+    cr_assert(eq(int, client_consumer_failed_partition(consumer), -1));
 }
 
 Test(client_consumer, offsets_are_found_and_what_is_missing_asked_again)

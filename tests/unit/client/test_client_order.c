@@ -398,6 +398,8 @@ Test(client_order, such_answers_are_uncertain_too)
         answer(codes[i]);
         fake_broker_metadata(&broker, 1);
         answer(KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER);
+        fake_broker_metadata(&broker, 1);
+        answer(KAFKA_NONE); /* What a second copy would get. */
         start(&single);
         send_all(1);
         flush(ERR_SEQUENCE_OUT_OF_ORDER);
