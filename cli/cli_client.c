@@ -54,6 +54,21 @@ static bool find_nearest(struct client *c, const char *topic, char *ret_name, si
     return is_found;
 }
 
+/* what: that it does not exist, or was deleted. */
+static int say_unknown_topic(struct cli *cli, struct client *c, const char *what, const char *topic)
+{
+    char nearest[TOPIC_NAME_SIZE_MAX + 1];
+    const bool is_near = find_nearest(c, topic, nearest, sizeof(nearest));
+    return cli_fail(cli,
+                    CLI_FAILED,
+                    "%s:%s%s%s make it with: coreflume topic create %s",
+                    what,
+                    is_near ? " did you mean '" : "",
+                    is_near ? nearest : "",
+                    is_near ? "'?" : "",
+                    topic);
+}
+
 int cli_client_fail(struct cli *cli, struct client *c, enum err e, const char *topic)
 {
     char why[CLIENT_WHY_SIZE];
@@ -63,18 +78,22 @@ int cli_client_fail(struct cli *cli, struct client *c, enum err e, const char *t
             cli, CLI_FAILED, "%s: is the broker running? start one with: coreflume start", why);
     }
     if (e == ERR_TOPIC_UNKNOWN && topic != NULL) {
-        char name[TOPIC_NAME_SIZE_MAX + 1];
-        if (find_nearest(c, topic, name, sizeof(name))) {
-            return cli_fail(cli,
-                            CLI_FAILED,
-                            "%s: did you mean '%s'? make it with: coreflume topic create %s",
-                            why,
-                            name,
-                            topic);
-        }
-        return cli_fail(cli, CLI_FAILED, "%s: make it with: coreflume topic create %s", why, topic);
+        return say_unknown_topic(cli, c, why, topic);
     }
     return cli_fail(cli, CLI_FAILED, "%s", why);
+}
+
+int cli_result_fail(struct cli *cli,
+                    struct client *c,
+                    const char *name,
+                    const struct client_topic_result *r)
+{
+    if (r->err == ERR_TOPIC_UNKNOWN) {
+        char why[CLIENT_WHY_SIZE];
+        (void)snprintf(why, sizeof(why), "topic '%.400s' does not exist", name);
+        return say_unknown_topic(cli, c, why, name);
+    }
+    return cli_fail(cli, CLI_FAILED, "%s: %s", name, r->why);
 }
 
 int cli_print_json(struct cli *cli, json_t *json)

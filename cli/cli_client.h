@@ -17,6 +17,13 @@ int cli_client_new(struct cli *cli, struct client **ret_client);
  * the one it was about, or NULL. */
 int cli_client_fail(struct cli *cli, struct client *c, enum err e, const char *topic);
 
+/* Says why something could not be done to the topic, or to another thing of this name. Returns
+ * CLI_FAILED. */
+int cli_result_fail(struct cli *cli,
+                    struct client *c,
+                    const char *name,
+                    const struct client_topic_result *r);
+
 /* Prints json on a line of its own and frees it. CLI_OK, or CLI_FAILED and a line on err. Takes
  * NULL, for no memory. */
 int cli_print_json(struct cli *cli, json_t *json);

@@ -47,7 +47,8 @@ struct cli_command {
     const char *name;                 /* "topic create" */
     const char *operands;             /* "TOPIC...", or "". See below. */
     const char *summary;              /* One line, no full stop. */
-    const char *details;              /* More paragraphs for help, or NULL. */
+    const char *details;              /* Paragraphs for help, or NULL. Their lines are filled, but
+                                         those that begin with a space stay as they are. */
     const struct cli_option *options; /* Ends with an empty row; may be NULL. */
     int operands_min;
     int operands_max;            /* -1: any number. */

@@ -9,8 +9,14 @@
 #include "cli/cli_parse.h"
 #include "cli/cli_table.h"
 #include "client/client.h"
+#include "core/edit_distance.h"
+
+enum {
+    NAME_SIZE = 128, /* Longer than any option's. */
+};
 
 int cli_print_result(struct cli *cli,
+                     struct client *c,
                      const char *name,
                      const struct client_topic_result *r,
                      const char *done)
@@ -29,7 +35,7 @@ int cli_print_result(struct cli *cli,
         return is_ok ? printed : CLI_FAILED;
     }
     if (!is_ok) {
-        return cli_fail(cli, CLI_FAILED, "%s: %s", name, r->why);
+        return cli_result_fail(cli, c, name, r);
     }
     (void)fprintf(cli->out, "%s %s\n", done, name);
     return CLI_OK;
@@ -73,6 +79,55 @@ static int read_changes(struct cli *cli, struct client_config *changes, size_t *
     return CLI_OK;
 }
 
+/* The nearest name to one that is none of the options; NULL if it is one. */
+static const struct client_config_entry *
+nearest_option(const struct client_configs *configs, const char *name, size_t *ret_distance)
+{
+    const struct client_config_entry *nearest = NULL;
+    *ret_distance = SIZE_MAX;
+    for (size_t i = 0; i < configs->entries_count; i++) {
+        const struct client_config_entry *o = &configs->entries[i];
+        char text[NAME_SIZE];
+        (void)snprintf(text, sizeof(text), "%.*s", (int)o->name.size, (const char *)o->name.data);
+        const size_t distance = edit_distance(name, text);
+        if (distance < *ret_distance) {
+            *ret_distance = distance;
+            nearest = o;
+        }
+    }
+    return nearest;
+}
+
+/* Brokers take the reset of an option that there is not, as Kafka does: nothing to reset. Who made
+ * a slip would believe it done. */
+static int check_resets(struct cli *cli,
+                        struct client *c,
+                        const struct client_resource *topic,
+                        const struct client_config *changes,
+                        size_t count)
+{
+    struct client_configs *configs = NULL;
+    enum err e = client_describe_configs(c, topic, &configs);
+    int code = e == ERR_OK ? CLI_OK : cli_client_fail(cli, c, e, topic->name);
+    for (size_t i = 0; i < count && code == CLI_OK; i++) {
+        size_t distance = 0;
+        const struct client_config_entry *o = NULL;
+        if (changes[i].value == NULL) {
+            o = nearest_option(configs, changes[i].name, &distance);
+        }
+        if (o != NULL && distance > 0) {
+            code = cli_fail(cli,
+                            CLI_FAILED,
+                            "topics have no option '%s', did you mean '%.*s'?",
+                            changes[i].name,
+                            (int)o->name.size,
+                            (const char *)o->name.data);
+        }
+    }
+    client_configs_free(configs);
+    return code;
+}
+
 /* Everything of what is altered, whose label stands in what is printed. */
 static int alter(struct cli *cli, const struct client_resource *resource, const char *label)
 {
@@ -87,9 +142,12 @@ static int alter(struct cli *cli, const struct client_resource *resource, const 
     if (code == CLI_OK) {
         code = cli_client_new(cli, &c);
     }
+    if (code == CLI_OK && resource->kind == CLIENT_RESOURCE_TOPIC && cli_has(cli, "reset")) {
+        code = check_resets(cli, c, resource, changes, count);
+    }
     if (code == CLI_OK) {
         enum err e = client_alter_configs(c, resource, changes, count, &result);
-        code = e == ERR_OK ? cli_print_result(cli, label, &result, "altered")
+        code = e == ERR_OK ? cli_print_result(cli, c, label, &result, "altered")
                            : cli_client_fail(cli, c, e, label);
     }
     client_free(c);

@@ -1,4 +1,5 @@
 /* Help, from the table. */
+#include <ctype.h>
 #include <string.h>
 
 #include "cli/cli_command.h"
@@ -7,6 +8,7 @@
 enum {
     LEFT_WIDTH = 30,
     LEFT_SIZE = 96,
+    DETAILS_WIDTH = 80,
 };
 
 static void print_option(FILE *out, const struct cli_command *command, const struct cli_option *o)
@@ -28,17 +30,52 @@ static void print_option(FILE *out, const struct cli_command *command, const str
     (void)fprintf(out, "  %-*s %s\n", LEFT_WIDTH, left, o->help);
 }
 
+/* Words of one paragraph, from text to a line that is empty or begins with a space. Returns where
+ * that is. */
+static const char *print_filled(FILE *out, const char *text)
+{
+    size_t width = 0;
+    while (*text != '\0' && *text != '\n' && *text != ' ') {
+        const size_t size = strcspn(text, " \n");
+        const bool is_broken = width > 0 && width + 1 + size > DETAILS_WIDTH;
+        if (width > 0) {
+            (void)fputc(is_broken ? '\n' : ' ', out);
+        }
+        (void)fprintf(out, "%.*s", (int)size, text);
+        width = is_broken || width == 0 ? size : width + 1 + size;
+        text += size;
+        text += *text != '\0';
+    }
+    (void)fputc('\n', out);
+    return text;
+}
+
+static void print_details(FILE *out, const char *text)
+{
+    while (*text != '\0') {
+        if (*text == '\n' || *text == ' ') {
+            const size_t size = strcspn(text, "\n");
+            (void)fprintf(out, "%.*s\n", (int)size, text);
+            text += size + (text[size] == '\n');
+        } else {
+            text = print_filled(out, text);
+        }
+    }
+}
+
 static void print_command(FILE *out, const struct cli_command *command)
 {
     (void)fprintf(out,
-                  "usage: coreflume %s%s%s [OPTIONS]\n\n%s.\n\n",
+                  "usage: coreflume %s%s%s [OPTIONS]\n\n%c%s.\n\n",
                   command->name,
                   command->operands[0] != '\0' ? " " : "",
                   command->operands,
-                  command->summary);
+                  toupper((unsigned char)command->summary[0]),
+                  command->summary + 1);
     cli_each_option(out, command, print_option);
     if (command->details != NULL) {
-        (void)fprintf(out, "\n%s", command->details);
+        (void)fputc('\n', out);
+        print_details(out, command->details);
     }
 }
 

@@ -178,6 +178,14 @@ static void first_word(const char *name, char ret_word[WORD_SIZE])
     (void)snprintf(ret_word, WORD_SIZE, "%.*s", (int)strcspn(name, " "), name);
 }
 
+/* Near enough that it may have been meant: few slips, or the word's beginning. */
+static bool is_meant(const char *wanted, const char *word)
+{
+    const size_t size = strlen(wanted);
+    return edit_distance(wanted, word) <= size / 2 ||
+           (size > 1 && strncmp(wanted, word, size) == 0);
+}
+
 /* The nearest first word; in a group the nearest verb. */
 static int say_unknown_command(struct cli *cli)
 {
@@ -187,10 +195,11 @@ static int say_unknown_command(struct cli *cli)
         return cli_fail(
             cli, CLI_USAGE, "'%s' needs a verb: see 'coreflume %s --help'", first, first);
     }
-    char wanted[2 * WORD_SIZE];
-    char nearest[2 * WORD_SIZE] = "help";
+    const char *wanted = has_group ? cli->operands[1] : first;
+    const char *gap = has_group ? " " : "";
+    const char *group = has_group ? first : "";
+    char nearest[WORD_SIZE] = "";
     size_t best = SIZE_MAX;
-    (void)snprintf(wanted, sizeof(wanted), "%s", has_group ? cli->operands[1] : first);
     for (size_t i = 0; i < CLI_COMMANDS_COUNT; i++) {
         const char *name = CLI_COMMANDS[i].name;
         char word[WORD_SIZE];
@@ -200,17 +209,29 @@ static int say_unknown_command(struct cli *cli)
         }
         const char *candidate = has_group ? name + strlen(first) + 1 : word;
         const size_t distance = edit_distance(wanted, candidate);
-        if (distance < best) {
+        if (distance < best && is_meant(wanted, candidate)) {
             best = distance;
-            (void)snprintf(nearest, sizeof(nearest), "%s", has_group ? name : word);
+            (void)snprintf(nearest, sizeof(nearest), "%s", candidate);
         }
+    }
+    if (best == SIZE_MAX) {
+        return cli_fail(cli,
+                        CLI_USAGE,
+                        "unknown command '%s%s%s': see 'coreflume help%s%s'",
+                        group,
+                        gap,
+                        wanted,
+                        gap,
+                        group);
     }
     return cli_fail(cli,
                     CLI_USAGE,
-                    "unknown command '%s%s%s', did you mean 'coreflume %s'?",
-                    has_group ? first : "",
-                    has_group ? " " : "",
+                    "unknown command '%s%s%s', did you mean 'coreflume %s%s%s'?",
+                    group,
+                    gap,
                     wanted,
+                    group,
+                    gap,
                     nearest);
 }
 
@@ -261,7 +282,7 @@ static int say_unknown_option(struct cli *cli, const struct word *word)
     if (word->is_letter) {
         return say_unknown_letter(cli, word->text[0]);
     }
-    const char *nearest = "help";
+    const char *nearest = NULL;
     size_t best = SIZE_MAX;
     char wanted[64];
     (void)snprintf(wanted, sizeof(wanted), "%.*s", (int)word->name_size, word->text);
@@ -271,16 +292,25 @@ static int say_unknown_option(struct cli *cli, const struct word *word)
             break;
         }
         const size_t distance = edit_distance(wanted, o->name);
-        if (distance < best) {
+        if (distance < best && is_meant(wanted, o->name)) {
             best = distance;
             nearest = o->name;
         }
+    }
+    const char *name = cli->command->name;
+    if (nearest == NULL) {
+        return cli_fail(cli,
+                        CLI_USAGE,
+                        "unknown option '--%s' of '%s': see 'coreflume help %s'",
+                        wanted,
+                        name,
+                        name);
     }
     return cli_fail(cli,
                     CLI_USAGE,
                     "unknown option '--%s' of '%s', did you mean '--%s'?",
                     wanted,
-                    cli->command->name,
+                    name,
                     nearest);
 }
 

@@ -71,14 +71,18 @@ void cli_table_print(const struct cli_table *t, FILE *out)
         const size_t width = text_width(t->cells[i]);
         widths[i % columns] = width > widths[i % columns] ? width : widths[i % columns];
     }
+    size_t gap = 0; /* Before the next cell that is not empty: lines end with their last. */
     for (size_t i = 0; i < t->cells_count; i++) {
-        (void)fputs(t->cells[i], out);
+        const size_t width = text_width(t->cells[i]);
+        if (width > 0) {
+            (void)fprintf(out, "%*s%s", (int)gap, "", t->cells[i]);
+            gap = 0;
+        }
+        gap += widths[i % columns] - width + COLUMN_GAP;
         if (i % columns == columns - 1) {
             (void)fputc('\n', out);
-            continue;
+            gap = 0;
         }
-        const size_t gap = widths[i % columns] - text_width(t->cells[i]) + COLUMN_GAP;
-        (void)fprintf(out, "%*s", (int)gap, "");
     }
 }
 

@@ -41,8 +41,10 @@ static int read_configs(struct cli *cli, struct client_config *configs, size_t *
 }
 
 /* What became of each topic: a line each, or all in one object. done: "created". */
-static int
-print_results(struct cli *cli, const struct client_topic_result *results, const char *done)
+static int print_results(struct cli *cli,
+                         struct client *c,
+                         const struct client_topic_result *results,
+                         const char *done)
 {
     const bool is_json = cli_has(cli, "json");
     json_t *list = is_json ? json_array() : NULL;
@@ -65,7 +67,7 @@ print_results(struct cli *cli, const struct client_topic_result *results, const 
         } else if (is_ok) {
             (void)fprintf(cli->out, "%s %s\n", done, name);
         } else {
-            (void)cli_fail(cli, CLI_FAILED, "%s: %s", name, r->why);
+            (void)cli_result_fail(cli, c, name, r);
         }
     }
     if (is_json) {
@@ -95,11 +97,27 @@ static int create_all(struct cli *cli,
             (void)snprintf(results[i].why, CLIENT_WHY_SIZE, "created, but %.400s", client_why(c));
         }
     }
-    return print_results(cli, results, "created");
+    return print_results(cli, c, results, "created");
+}
+
+/* Brokers refuse each of the two, and do the rest. */
+static int refuse_twice(struct cli *cli)
+{
+    for (int i = 0; i < cli->operands_count; i++) {
+        for (int j = 0; j < i; j++) {
+            if (strcmp(cli->operands[i], cli->operands[j]) == 0) {
+                return cli_fail(cli, CLI_USAGE, "'%s' stands there twice", cli->operands[i]);
+            }
+        }
+    }
+    return CLI_OK;
 }
 
 int cli_topic_create(struct cli *cli)
 {
+    if (refuse_twice(cli) != CLI_OK) {
+        return CLI_USAGE;
+    }
     const size_t count = (size_t)cli->operands_count;
     struct client *c = NULL;
     size_t configs_count = 0;
@@ -144,6 +162,9 @@ out_free:
 
 int cli_topic_delete(struct cli *cli)
 {
+    if (refuse_twice(cli) != CLI_OK) {
+        return CLI_USAGE;
+    }
     const size_t count = (size_t)cli->operands_count;
     struct client *c = NULL;
     int code = cli_client_new(cli, &c);
@@ -156,7 +177,8 @@ int cli_topic_delete(struct cli *cli)
         return cli_fail(cli, CLI_FAILED, "no memory");
     }
     enum err e = client_delete_topics(c, cli->operands, count, results);
-    code = e == ERR_OK ? print_results(cli, results, "deleted") : cli_client_fail(cli, c, e, NULL);
+    code =
+        e == ERR_OK ? print_results(cli, c, results, "deleted") : cli_client_fail(cli, c, e, NULL);
     free(results);
     client_free(c);
     return code;
@@ -238,9 +260,10 @@ int cli_topic_list(struct cli *cli)
 
 /* ---- describe ---- */
 
-/* A topic and, per partition, where it starts and ends. */
+/* A topic, its own options and, per partition, where it starts and ends. */
 struct description {
     const struct client_topic_info *topic;
+    struct client_configs *configs; /* NULL: not known. */
     struct client_offset *starts;
     struct client_offset *ends;
 };
@@ -259,6 +282,47 @@ static void find_ends(struct client *c, const char *name, struct description *d)
     if (has_all_leaders) {
         (void)client_find_offsets(c, name, d->starts, count);
         (void)client_find_offsets(c, name, d->ends, count);
+    }
+}
+
+/* Those that were set for this topic. */
+static bool is_own(const struct client_config_entry *o)
+{
+    return o->source == CLIENT_CONFIG_TOPIC;
+}
+
+static json_t *own_configs_json(const struct client_configs *configs)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; configs != NULL && i < configs->entries_count; i++) {
+        const struct client_config_entry *o = &configs->entries[i];
+        if (is_own(o)) {
+            (void)json_array_append_new(list,
+                                        json_pack("{s:o, s:o}",
+                                                  "name",
+                                                  cli_json_slice(o->name),
+                                                  "value",
+                                                  cli_json_slice(o->value)));
+        }
+    }
+    return list;
+}
+
+static void print_own_configs(struct cli *cli, const struct client_configs *configs)
+{
+    const char *label = "options";
+    for (size_t i = 0; configs != NULL && i < configs->entries_count; i++) {
+        const struct client_config_entry *o = &configs->entries[i];
+        if (is_own(o)) {
+            (void)fprintf(cli->out,
+                          "%-12s%.*s=%.*s\n",
+                          label,
+                          (int)o->name.size,
+                          (const char *)o->name.data,
+                          (int)o->value.size,
+                          (const char *)o->value.data);
+            label = "";
+        }
     }
 }
 
@@ -300,6 +364,7 @@ static int print_description_json(struct cli *cli, const struct description *d)
                                               offset_json(d->ends[i].offset)));
     }
     (void)json_object_set_new(topic, "partitions", list);
+    (void)json_object_set_new(topic, "configs", own_configs_json(d->configs));
     return cli_print_json(cli, topic);
 }
 
@@ -331,13 +396,15 @@ static void print_description(struct cli *cli, const struct description *d)
     char id[UUID_TEXT_SIZE];
     uuid_format(&t->id, id);
     (void)fprintf(cli->out,
-                  "name        %.*s%s\nid          %s\npartitions  %zu\nreplicas    %zu\n\n",
+                  "name        %.*s%s\nid          %s\npartitions  %zu\nreplicas    %zu\n",
                   (int)t->name.size,
                   (const char *)t->name.data,
                   t->is_internal ? " (internal)" : "",
                   id,
                   t->partitions_count,
                   replication_of(t));
+    print_own_configs(cli, d->configs);
+    (void)fputc('\n', cli->out);
     struct cli_table table;
     cli_table_init(&table, 7, heading);
     for (size_t i = 0; i < t->partitions_count; i++) {
@@ -373,6 +440,9 @@ static int describe(struct cli *cli, struct client *c, const struct client_topic
         goto out_free;
     }
     find_ends(c, name, &d);
+    if (client_describe_topic_configs(c, name, &d.configs) != ERR_OK) {
+        d.configs = NULL; /* Nice to have too. */
+    }
     if (cli_has(cli, "json")) {
         code = print_description_json(cli, &d);
     } else {
@@ -380,6 +450,7 @@ static int describe(struct cli *cli, struct client *c, const struct client_topic
     }
 
 out_free:
+    client_configs_free(d.configs);
     free(d.starts);
     free(d.ends);
     return code;

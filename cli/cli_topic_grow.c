@@ -28,7 +28,7 @@ int cli_topic_grow(struct cli *cli)
     if (e == ERR_OK && result.err == ERR_OK) {
         e = client_wait_for_leaders(c, topic, LEADERS_TIMEOUT_MS);
     }
-    code = e == ERR_OK ? cli_print_result(cli, topic, &result, "grown")
+    code = e == ERR_OK ? cli_print_result(cli, c, topic, &result, "grown")
                        : cli_client_fail(cli, c, e, topic);
     client_free(c);
     return code;

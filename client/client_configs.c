@@ -142,9 +142,12 @@ static enum err refuse(struct client *c,
                        const struct describe_configs_response_result *r)
 {
     const enum err e = client_err_of(r->error_code);
-    const bool has_words = r->error_message.size > 0 && e != ERR_TOPIC_UNKNOWN;
-    const struct slice words =
-        has_words ? r->error_message : slice_of_string(client_error_text(r->error_code));
+    if (e == ERR_TOPIC_UNKNOWN) {
+        return client_fail(c, e, "topic '%s' does not exist", resource->name);
+    }
+    const struct slice words = r->error_message.size > 0
+                                   ? r->error_message
+                                   : slice_of_string(client_error_text(r->error_code));
     return client_fail(c,
                        e,
                        "cannot describe %s '%s': %.*s",

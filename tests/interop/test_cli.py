@@ -71,7 +71,10 @@ def test_each_topic_has_its_own_result():
         equal(results["new"]["error"], None, "no error")
         cli(node, "topic", "create", "r2", "-r", "2").fails(1, "r2: ")
         cli(node, "topic", "create", "c", "-c", "retention.mss=1").fails(1, "retention.mss")
-        cli(node, "topic", "delete", "nope").fails(1, "nope: ")
+        cli(node, "topic", "delete", "nope").fails(1, "topic 'nope' does not exist")
+        cli(node, "topic", "delete", "ther").fails(1, "topic 'ther' does not exist: did you mean 'there'?")
+        for verb in ("create", "delete"):
+            cli(node, "topic", verb, "one", "two", "one").fails(2, "'one' stands there twice")
 
 
 # ---- records ----
@@ -432,7 +435,7 @@ def test_grow():
         done = cli(node, "topic", "grow", "g", "-p", 3, "--json")
         equal((done.code, json.loads(done.out)["grown"]), (1, False), "fewer")
         cli(node, "topic", "grow", "g", "-p", 5).fails(1, "g: ")
-        cli(node, "topic", "grow", "nope", "-p", 5).fails(1, "nope: ")
+        cli(node, "topic", "grow", "nope", "-p", 5).fails(1, "topic 'nope' does not exist")
 
 
 def test_options_of_topics():
@@ -444,6 +447,15 @@ def test_options_of_topics():
         expect(re.search(r"^retention.ms +60000 +topic$", cli(node, "topic", "config", "o").ok().out, re.M), "table")
         cli(node, "topic", "config", "oo").fails(1, "did you mean 'o'?")
         cli(node, "topic", "alter", "o").fails(2, "needs an option to set")
+        cli(node, "topic", "alter", "oo", "-c", "retention.ms=1").fails(1, "topic 'oo' does not exist: did you mean 'o'?")
+        cli(node, "topic", "alter", "oo", "--reset", "retention.ms").fails(1, "topic 'oo' does not exist: did you mean 'o'?")
+        cli(node, "topic", "alter", "o", "--reset", "retention.m").fails(
+            1, "topics have no option 'retention.m', did you mean 'retention.ms'?")
+        expect("\noptions     retention.ms=60000\n\nPARTITION" in cli(node, "topic", "describe", "o").ok().out, "described")
+        equal(cli(node, "topic", "describe", "o", "--json").json()["configs"], [{"name": "retention.ms", "value": "60000"}],
+              "described in JSON")
+        cli(node, "topic", "alter", "o", "--reset", "retention.ms").ok()
+        equal(cli(node, "topic", "describe", "o", "--json").json()["configs"], [], "after reset")
         cli(node, "topic", "alter", "o", "-c", "x").fails(2, "'x' is not NAME=VALUE")
         cli(node, "topic", "grow", "o").fails(2, "'topic grow' needs -p N")
 
