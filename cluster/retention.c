@@ -94,7 +94,9 @@ static void drop(struct shard *here, struct xmsg *m)
     struct cluster *c = t->c->set->clusters[here->id];
     struct partition *p =
         c->is_stopping ? NULL : partition_table_find(&c->partitions, &t->tally.oldest);
-    if (p != NULL) {
+    /* It may have been altered since the adding up began. */
+    const int64_t size_max = p == NULL ? -1 : partition_topic_size_max(p);
+    if (size_max >= 0 && (uint64_t)size_max <= t->size_max) {
         reached(here, "retention_cap_drops_segment");
         partition_drop_oldest(p, &t->tally);
     }

@@ -13,15 +13,28 @@
 
 enum {
     NAME_REST_US = 500 * 1000,
-    TOPIC_CONFIGS_MAX = 9,
-    NUMBER_SIZE = 24,
+    CRASH_ONE_IN = 6,
+    MOVE_ONE_IN = 30,
 };
 
-static bool is_retriable(const struct broker_run *run, int16_t code)
+bool admin_is_retriable(struct admin *a, int16_t code)
 {
-    return code == KAFKA_REQUEST_TIMED_OUT ||
-           (code == KAFKA_KAFKA_STORAGE_ERROR &&
-            (life_has_faults(&run->life) || dirs_have_broken(run)));
+    const struct broker_run *run = a->actor.run;
+    if (code == KAFKA_REQUEST_TIMED_OUT ||
+        (code == KAFKA_KAFKA_STORAGE_ERROR &&
+         (life_has_faults(&run->life) || dirs_have_broken(run)))) {
+        a->caller.was_uncertain = true;
+        return true;
+    }
+    return false;
+}
+
+void admin_crash_soon(struct admin *a, uint64_t steps_max)
+{
+    struct broker_run *run = a->actor.run;
+    if (run->life.end == LIFE_CRASHES && rand_one_in(&run->sim->rand, CRASH_ONE_IN)) {
+        life_crash_within(&run->life, steps_max);
+    }
 }
 
 /* A produce request that names its topic and is still on its way would get into a new topic of that
@@ -36,41 +49,20 @@ static bool may_reuse_name(const struct broker_run *run)
     return run->sim->clock.now_us - run->uncertain_us > NAME_REST_US;
 }
 
-static void draw_retention(struct sim *sim, struct history_rules *rules)
+void topic_add_partition(struct sim *sim, struct sim_topic *t)
 {
-    rules->retention_ms = -1;
-    rules->retention_size_max = -1;
-    rules->topic_size_max = -1;
-    rules->is_trimmed = sim->swarm.start_weight > 0 && !rand_one_in(&sim->rand, 3);
-    if (rules->is_trimmed && rand_one_in(&sim->rand, 3)) {
-        rules->retention_ms = (int64_t)sim_log_between(sim, 50, 5000);
-    }
-    if (rules->is_trimmed && rand_one_in(&sim->rand, 4)) {
-        rules->retention_size_max = (int64_t)sim_log_between(sim, 1, 256 << 10);
-    }
-    if (rules->is_trimmed && rand_one_in(&sim->rand, 4)) {
-        rules->topic_size_max = (int64_t)sim_log_between(sim, 1, 512 << 10);
-    }
-}
-
-static void draw_settings(struct sim *sim, struct sim_topic *t)
-{
-    t->rules = (struct history_rules){.codec = -1};
-    if (rand_one_in(&sim->rand, 4)) {
-        t->rules.codec = (int8_t)rand_below(&sim->rand, CODEC_COUNT);
-    }
-    t->rules.is_ack_memory = rand_one_in(&sim->rand, 4);
-    t->unflushed_records_max =
-        rand_one_in(&sim->rand, 3) ? (uint32_t)sim_log_between(sim, 1, 1000) : 0;
-    draw_retention(sim, &t->rules);
-    t->rules.is_compacted =
-        !t->rules.is_ack_memory && sim_chance(sim, sim->swarm.compacted_percent);
-    t->rules.are_tombstones_dropped = rand_one_in(&sim->rand, 2);
+    char name[64];
+    const int32_t partition = t->partitions_count++;
+    (void)snprintf(name, sizeof(name), "%s-%d life %u", t->name, partition, t->life);
+    history_init(&t->histories[partition], sim, name, &t->rules);
 }
 
 static void begin_life(struct broker_run *run, struct sim_topic *t)
 {
-    draw_settings(run->sim, t);
+    t->kind = topic_kind_draw(run->sim);
+    sim_configs_draw(run->sim, &t->kind, &t->configs);
+    sim_configs_rules(&t->kind, &t->configs, &t->rules);
+    t->codecs_ever = t->rules.codecs;
     t->life++;
     if (may_reuse_name(run)) {
         sim_mark(run->sim, "sim_topic_name_reused");
@@ -78,17 +70,10 @@ static void begin_life(struct broker_run *run, struct sim_topic *t)
         (void)snprintf(
             t->name, sizeof(t->name), "topic-%u-%u", (unsigned)(t - run->topics), t->life);
     }
-    t->partitions_count = (int32_t)sim_between(run->sim, 1, TOPIC_PARTITIONS_MAX);
-    for (int32_t i = 0; i < t->partitions_count; i++) {
-        char name[64];
-        (void)snprintf(name, sizeof(name), "%s-%d life %u", t->name, i, t->life);
-        history_init(&t->histories[i], run->sim, name, &t->rules);
+    const uint64_t count = sim_between(run->sim, 1, TOPIC_PARTITIONS_MAX);
+    for (uint64_t i = 0; i < count; i++) {
+        topic_add_partition(run->sim, t);
     }
-}
-
-static int32_t all_partitions_count(const struct broker_run *run, const struct sim_topic *t)
-{
-    return t->partitions_count + (int32_t)run->sim->swarm.partitions_extra;
 }
 
 static void end_life(struct sim_topic *t)
@@ -97,6 +82,8 @@ static void end_life(struct sim_topic *t)
         history_done(&t->histories[i]);
     }
     t->partitions_count = 0;
+    t->partitions_wanted = 0;
+    t->is_altering = false;
     t->state = TOPIC_ABSENT;
 }
 
@@ -118,8 +105,7 @@ static bool is_done(struct admin *a, const char *what, int16_t code, int16_t cod
 {
     struct broker_run *run = a->actor.run;
     sim_say(run->sim, "%s %s: error_code=%d", what, a->topic->name, code);
-    if (is_retriable(run, code)) {
-        a->caller.was_uncertain = true;
+    if (admin_is_retriable(a, code)) {
         return false;
     }
     sim_check(run->sim,
@@ -185,7 +171,12 @@ static void check_live(struct admin *a, const struct metadata_response_topic *m)
     if (t->state != TOPIC_LIVE) {
         return;
     }
-    size_t expected_count = (size_t)all_partitions_count(a->actor.run, t);
+    const int32_t extra = (int32_t)a->actor.run->sim->swarm.partitions_extra;
+    const size_t wanted_count = (size_t)(t->partitions_wanted + extra);
+    size_t expected_count = (size_t)(t->partitions_count + extra);
+    if (t->partitions_wanted > 0 && m->partitions_count == wanted_count) {
+        expected_count = wanted_count; /* Grown, and not acknowledged yet. */
+    }
     sim_check(sim,
               m->error_code == KAFKA_NONE && m->partitions_count == expected_count,
               "a created topic is gone or changed: %s error_code=%d partitions=%zu expected=%zu",
@@ -235,80 +226,33 @@ static void on_metadata(struct kafka_call *call, struct rbuf *body, struct arena
 
 /* ---- requests ---- */
 
-static void add_config(struct create_topics_request_topic *topic,
-                       struct create_topics_request_config *configs,
-                       const char *name,
-                       const char *value)
-{
-    struct create_topics_request_config *c = &configs[topic->configs_count++];
-    create_topics_request_config_init(c);
-    c->name = slice_of_string(name);
-    c->value = slice_of_string(value);
-    topic->configs = configs;
-}
-
-/* Memory for what a request says of a topic. */
-struct topic_configs {
-    struct create_topics_request_config configs[TOPIC_CONFIGS_MAX];
-    char numbers[TOPIC_CONFIGS_MAX][NUMBER_SIZE];
-};
-
-static void add_number(struct create_topics_request_topic *topic,
-                       struct topic_configs *c,
-                       const char *name,
-                       int64_t value)
-{
-    char *text = c->numbers[topic->configs_count];
-    (void)snprintf(text, NUMBER_SIZE, "%" PRId64, value);
-    add_config(topic, c->configs, name, text);
-}
-
 static void add_configs(const struct sim_topic *t,
                         struct create_topics_request_topic *topic,
-                        struct topic_configs *c)
+                        struct create_topics_request_config *configs)
 {
-    static const char *const words[CODEC_COUNT] = {"uncompressed", "gzip", "snappy", "lz4", "zstd"};
-    if (t->rules.codec != -1) {
-        add_config(topic, c->configs, "compression.type", words[t->rules.codec]);
-    }
-    if (t->rules.is_ack_memory) {
-        add_config(topic, c->configs, "coreflume.ack", "memory");
-    }
-    if (t->unflushed_records_max != 0) {
-        add_number(topic, c, "flush.messages", t->unflushed_records_max);
-    }
-    if (t->rules.is_compacted) {
-        add_config(topic,
-                   c->configs,
-                   "cleanup.policy",
-                   t->rules.is_trimmed ? "compact,delete" : "compact");
-        add_config(topic, c->configs, "min.cleanable.dirty.ratio", "0");
-        if (t->rules.are_tombstones_dropped) {
-            add_config(topic, c->configs, "delete.retention.ms", "100");
+    topic->configs = configs;
+    for (uint32_t i = 0; i < SIM_CONFIGS_COUNT; i++) {
+        if (t->configs.values[i][0] != '\0') {
+            struct create_topics_request_config *c = &configs[topic->configs_count++];
+            create_topics_request_config_init(c);
+            c->name = slice_of_string(sim_config_name(i));
+            c->value = slice_of_string(t->configs.values[i]);
         }
-    }
-    if (t->rules.retention_ms >= 0) {
-        add_number(topic, c, "retention.ms", t->rules.retention_ms);
-    }
-    if (t->rules.retention_size_max >= 0) {
-        add_number(topic, c, "retention.bytes", t->rules.retention_size_max);
-    }
-    if (t->rules.topic_size_max >= 0) {
-        add_number(topic, c, "coreflume.retention.topic.bytes", t->rules.topic_size_max);
     }
 }
 
 static void send_create(struct admin *a)
 {
-    struct topic_configs configs;
+    struct create_topics_request_config configs[SIM_CONFIGS_COUNT];
     struct create_topics_request_topic topic;
     struct create_topics_request request;
     create_topics_request_init(&request);
     create_topics_request_topic_init(&topic);
     topic.name = slice_of_string(a->topic->name);
-    topic.num_partitions = all_partitions_count(a->actor.run, a->topic);
+    topic.num_partitions =
+        a->topic->partitions_count + (int32_t)a->actor.run->sim->swarm.partitions_extra;
     topic.replication_factor = 1;
-    add_configs(a->topic, &topic, &configs);
+    add_configs(a->topic, &topic, configs);
     request.topics = &topic;
     request.topics_count = 1;
     struct wbuf w;
@@ -375,7 +319,9 @@ static struct sim_topic *find_unfinished(struct broker_run *run)
     for (uint32_t i = 0; i < run->topics_count; i++) {
         struct sim_topic *t = &run->topics[i];
         bool is_nameless = t->state == TOPIC_LIVE && uuid_is_zero(&t->id);
-        if (t->state == TOPIC_CREATING || t->state == TOPIC_DELETING || is_nameless) {
+        bool is_changing = t->is_altering || t->partitions_wanted > 0;
+        if (t->state == TOPIC_CREATING || t->state == TOPIC_DELETING || is_nameless ||
+            is_changing) {
             return t;
         }
     }
@@ -389,9 +335,57 @@ static void go_on(struct admin *a, struct sim_topic *t)
         send_create(a);
     } else if (t->state == TOPIC_DELETING) {
         send_delete(a);
-    } else {
+    } else if (uuid_is_zero(&t->id) || rand_one_in(&a->actor.run->sim->rand, 4)) {
         send_metadata(a);
+    } else if (rand_one_in(&a->actor.run->sim->rand, 4)) {
+        admin_send_describe(a);
+    } else if (t->is_altering) {
+        a->trial = TRIAL_NONE;
+        admin_send_alter(a);
+    } else {
+        admin_send_grow(a);
     }
+}
+
+/* What was acknowledged in an earlier life is looked at first. */
+static bool look_around(struct admin *a)
+{
+    while (a->looks_count > 0) {
+        struct sim_topic *t = &a->actor.run->topics[--a->looks_count];
+        if (t->state == TOPIC_LIVE) {
+            a->topic = t;
+            admin_send_describe(a);
+            return true;
+        }
+    }
+    return false;
+}
+
+void admin_wake(struct admin *a)
+{
+    a->looks_count = rand_one_in(&a->actor.run->sim->rand, 2) ? a->actor.run->topics_count : 0;
+}
+
+/* False: nothing was sent. */
+static bool change_something(struct admin *a, struct sim_topic *t)
+{
+    struct sim *sim = a->actor.run->sim;
+    a->topic = t;
+    const bool is_trimmable = t->kind.is_trimmed && sim_configs_delete(&t->configs);
+    if (is_trimmable && sim_chance(sim, sim->swarm.start_weight * 2)) {
+        admin_send_trim(a);
+        return true;
+    }
+    if (sim_chance(sim, sim->swarm.alter_percent)) {
+        a->caller.was_uncertain = false;
+        admin_begin_alter(a);
+        return true;
+    }
+    if (t->partitions_count < TOPIC_PARTITIONS_MAX && sim_chance(sim, sim->swarm.grow_percent)) {
+        admin_begin_grow(a);
+        return true;
+    }
+    return false;
 }
 
 static void begin_something(struct admin *a)
@@ -414,14 +408,14 @@ static void begin_something(struct admin *a)
         go_on(a, t);
         return;
     }
-    const bool is_trimmable = t->state == TOPIC_LIVE && t->rules.is_trimmed;
-    if (is_trimmable && !run->is_draining && sim_chance(sim, sim->swarm.start_weight * 2)) {
-        a->topic = t;
-        admin_send_trim(a);
+    if (t->state == TOPIC_LIVE && !run->is_draining && change_something(a, t)) {
         return;
     }
     if (rand_one_in(&sim->rand, 4)) {
         send_metadata(a);
+    } else if (t->state == TOPIC_LIVE && rand_one_in(&sim->rand, 4)) {
+        a->topic = t;
+        admin_send_describe(a);
     }
 }
 
@@ -434,7 +428,14 @@ static void admin_act(struct actor *actor)
     if (a->caller.is_calling || !actor_connect(actor, &a->caller.client)) {
         return;
     }
+    if (rand_one_in(&run->sim->rand, MOVE_ONE_IN)) {
+        kafka_client_close(&a->caller.client); /* The next connection may be another shard's. */
+        return;
+    }
     struct sim_topic *t = find_unfinished(run);
+    if (look_around(a)) {
+        return;
+    }
     if (t != NULL) {
         go_on(a, t);
     } else {

@@ -300,6 +300,12 @@ static void begin(struct life *l)
     if (l->end == LIFE_CRASHES && rand_one_in(&sim->rand, 4)) {
         life_crash_within(l, sim->swarm.steps_per_life); /* While it starts, perhaps. */
     }
+    admin_wake(&run->admin);
+    for (uint32_t i = 0; i < run->topics_count; i++) {
+        for (int32_t j = 0; j < run->topics[i].partitions_count; j++) {
+            history_restarted(&run->topics[i].histories[j]);
+        }
+    }
     machine_add_source(&l->machine, &run->actors_source);
     net_sim_start(&run->net, &l->machine);
     for (uint32_t i = 0; i < run->consumers_count; i++) {

@@ -4,6 +4,8 @@
  *   broker_mode.c  one life of the broker: start, run, stop
  *   admin.c        creates and deletes topics, compares metadata
  *   trim.c         deletes records, for the admin
+ *   alter.c        alters configurations and asks for them, likewise; configs.c is what they mean
+ *   grow.c         adds partitions, likewise
  *   crowd.c        creates and deletes many topics at once
  *   producer.c     sends batches, repeats what was not acknowledged
  *   consumer.c     reads everything, over and over; session.c is its fetch session
@@ -17,6 +19,7 @@
 #include "storage/batch.h"
 
 #include "tests/sim/batches.h"
+#include "tests/sim/configs.h"
 #include "tests/sim/dirs.h"
 #include "tests/sim/history.h"
 #include "tests/sim/kafka_client.h"
@@ -50,8 +53,14 @@ struct sim_topic {
     enum topic_state state;
     struct uuid id;
     int32_t partitions_count;
-    struct history_rules rules;
-    uint32_t unflushed_records_max; /* flush.messages; 0 = not set */
+    int32_t partitions_wanted; /* It grows to so many; 0 = it does not. */
+    struct topic_kind kind;
+    struct sim_configs configs; /* Acknowledged. */
+    struct sim_configs wanted;  /* While it is altered. */
+    bool is_altering;
+    struct history_rules rules; /* As may be in force now. */
+    uint32_t rules_version;     /* Rises when they change. */
+    uint32_t codecs_ever;
     struct history histories[TOPIC_PARTITIONS_MAX];
 };
 
@@ -70,10 +79,19 @@ struct asked_start {
     int64_t high_watermark;
 };
 
+/* A request that must change nothing. */
+enum admin_trial {
+    TRIAL_NONE,
+    TRIAL_VALIDATE,
+    TRIAL_INVALID,
+};
+
 struct admin {
     struct actor actor;
     struct kafka_caller caller;
     struct sim_topic *topic; /* That the call is about. */
+    enum admin_trial trial;
+    uint32_t looks_count; /* Topics still to be looked at in this life, before anything else. */
     struct asked_start asked[TOPIC_PARTITIONS_MAX];
 };
 
@@ -123,6 +141,9 @@ struct producer {
     uint32_t lanes_count;
     uint64_t batches_count;
     uint32_t calls_count; /* Produce requests in flight. */
+    /* Lives of topics in which it can write no more: a batch in the middle of its sequence is too
+     * large for the topic as it was altered. */
+    uint32_t given_up[TOPICS_MAX][TOPIC_PARTITIONS_MAX];
 };
 
 struct consumer_position {
@@ -178,8 +199,25 @@ bool actor_connect(struct actor *a, struct kafka_client *c);
 void admin_init(struct admin *a, struct broker_run *run);
 void admin_done(struct admin *a);
 
+/* A life begins. */
+void admin_wake(struct admin *a);
+/* The request may be repeated; nobody knows what became of it. */
+bool admin_is_retriable(struct admin *a, int16_t code);
+/* Here a crash would be interesting. */
+void admin_crash_soon(struct admin *a, uint64_t steps_max);
+
 /* Deletes records of a's topic. */
 void admin_send_trim(struct admin *a);
+/* Alters its configurations; the second one again what is begun. */
+void admin_begin_alter(struct admin *a);
+void admin_send_alter(struct admin *a);
+void admin_send_describe(struct admin *a);
+/* Gives it more partitions; likewise. */
+void admin_begin_grow(struct admin *a);
+void admin_send_grow(struct admin *a);
+
+/* The topic has one more, as far as clients know. */
+void topic_add_partition(struct sim *sim, struct sim_topic *t);
 
 void crowd_init(struct crowd *c, struct broker_run *run);
 void crowd_done(struct crowd *c);

@@ -56,8 +56,19 @@ struct read_item read_item_of(const struct broker_run *run, uint32_t topic, int3
     if (partition < t->partitions_count) {
         item.start = h->start;
         item.high_watermark = h->high_watermark;
+        if (!h->was_ack_memory && h->acked_end > h->high_watermark) {
+            item.high_watermark = h->acked_end; /* It is what was acknowledged, at least. */
+        }
     }
     return item;
+}
+
+/* With nothing in the way of an entry that moves the log start. */
+static void settle(const struct broker_run *run, struct history *h, const struct read_item *item)
+{
+    if (!run_explains(run, &run->topics[item->topic], item->partition)) {
+        history_settle(h, item->sent_us);
+    }
 }
 
 /* ---- fetching ---- */
@@ -93,6 +104,7 @@ static void take_fetched(struct read_call *rc,
     const bool has_start = rc->call.version >= 5;
     if (has_start) {
         history_start(h, item->start, answer->log_start_offset);
+        settle(run, h, item);
     }
     sim_check(sim,
               answer->last_stable_offset == answer->high_watermark &&
@@ -239,6 +251,7 @@ static void take_offset(struct read_call *rc,
         history_high_watermark(h, item->high_watermark, answer->offset);
     } else if (item->timestamp == TIMESTAMP_EARLIEST) {
         history_start(h, item->start, answer->offset);
+        settle(run, h, item);
         find_again(rc->consumer, item, answer->offset);
     } else if (answer->offset != -1) {
         sim_check(sim,

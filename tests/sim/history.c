@@ -8,6 +8,7 @@
 #include "core/assert.h"
 #include "storage/batch.h"
 
+#include "tests/sim/configs.h"
 #include "tests/sim/history_keys.h"
 
 enum {
@@ -27,7 +28,12 @@ void history_init(struct history *h,
                   const char *name,
                   const struct history_rules *rules)
 {
-    *h = (struct history){.sim = sim, .rules = *rules};
+    *h = (struct history){.sim = sim,
+                          .rules = *rules,
+                          .settled_retention_ms = rules->retention_ms,
+                          .is_settled_by_size = rules->is_retained_by_size,
+                          .was_compacted = rules->is_compacted,
+                          .was_ack_memory = rules->is_ack_memory};
     (void)snprintf(h->name, sizeof(h->name), "%s", name);
 }
 
@@ -43,6 +49,60 @@ void history_done(struct history *h)
     free(h->seen);
     *h = (struct history){0};
 }
+
+/* ---- alterations ---- */
+
+void history_alter(struct history *h, const struct history_rules *rules)
+{
+    history_rules_join(&h->rules, rules);
+    h->settles_us = UINT64_MAX;
+    h->is_altering = true;
+    h->was_compacted |= rules->is_compacted;
+    h->was_ack_memory |= rules->is_ack_memory;
+    for (uint32_t i = 0; i < h->batches_count; i++) {
+        struct sent_batch *b = &h->batches[i];
+        if (b->acked_offset == -1 || b->sent_count > 1) { /* It may be on its way. */
+            b->codecs |= rules->codecs;
+            b->is_memory_enough |= rules->is_ack_memory;
+        }
+    }
+}
+
+void history_altered(struct history *h, const struct history_rules *rules)
+{
+    const struct history_rules before = h->rules;
+    h->rules = *rules;
+    h->rules.are_tombstones_dropped |= before.are_tombstones_dropped;
+    h->rules.retention_ms = before.retention_ms;
+    h->rules.is_retained_by_size = before.is_retained_by_size;
+    h->settled_retention_ms = rules->retention_ms;
+    h->is_settled_by_size = rules->is_retained_by_size;
+    h->altered_us = h->sim->clock.now_us;
+    h->settles_us = UINT64_MAX;
+    h->is_altering = false;
+}
+
+void history_entry_committed(struct history *h, uint64_t sent_us)
+{
+    if (!h->is_altering && sent_us >= h->altered_us && h->settles_us == UINT64_MAX) {
+        h->settles_us = h->sim->clock.now_us;
+    }
+}
+
+void history_restarted(struct history *h)
+{
+    history_entry_committed(h, h->sim->clock.now_us);
+}
+
+void history_settle(struct history *h, uint64_t sent_us)
+{
+    if (sent_us >= h->settles_us) {
+        h->rules.retention_ms = h->settled_retention_ms;
+        h->rules.is_retained_by_size = h->is_settled_by_size;
+    }
+}
+
+/* ---- batches ---- */
 
 /* The codec, and the records in it, are the broker's. */
 static uint64_t hash_of_recoded(const struct history *h, struct slice bytes)
@@ -65,7 +125,7 @@ static uint64_t hash_of_recoded(const struct history *h, struct slice bytes)
 static uint64_t hash_of(const struct history *h, struct slice bytes)
 {
     assert(bytes.size >= BATCH_HEADER_SIZE);
-    if (h->rules.codec != -1) {
+    if (h->rules.is_recoded) {
         return hash_of_recoded(h, bytes);
     }
     return hash_bytes(7, bytes.data + BATCH_HEAD_SIZE, bytes.size - BATCH_HEAD_SIZE);
@@ -129,7 +189,7 @@ history_add(struct history *h, struct slice bytes, int32_t records_count, bool i
                                             .acked_offset = -1,
                                             .seen_offset = -1};
     table_put(h, batch);
-    if (h->rules.is_compacted) {
+    if (h->rules.is_keyed) {
         history_keys_add(h, &h->batches[batch], bytes);
     }
     return batch;
@@ -137,7 +197,10 @@ history_add(struct history *h, struct slice bytes, int32_t records_count, bool i
 
 void history_sent(struct history *h, uint32_t batch)
 {
-    h->batches[batch].sent_count++;
+    struct sent_batch *b = &h->batches[batch];
+    b->sent_count++;
+    b->codecs |= h->rules.codecs;
+    b->is_memory_enough |= h->rules.is_ack_memory;
 }
 
 /* Acknowledgements of several producers come in any order of their offsets. */
@@ -179,13 +242,16 @@ void history_acked(struct history *h, uint32_t batch, int64_t base_offset)
                   base_offset);
     }
     b->acked_offset = base_offset;
-    if (h->rules.is_compacted) {
+    if (h->rules.is_keyed) {
         history_keys_acked(h, b, base_offset);
     }
     if (h->acked_count == h->acked_capacity) {
         h->acked = grow(h->acked, &h->acked_capacity, sizeof(*h->acked));
     }
-    h->acked[h->acked_count++] = (struct acked_batch){.base_offset = base_offset, .batch = batch};
+    h->acked[h->acked_count++] =
+        (struct acked_batch){.base_offset = base_offset,
+                             .batch = batch,
+                             .is_memory = b->is_memory_enough || h->rules.is_ack_memory};
     note_acked_end(h, &h->acked[h->acked_count - 1]);
     sim->acked += (uint64_t)b->records_count;
 }
@@ -267,12 +333,6 @@ static int64_t read_one(struct history *h, int64_t offset, struct slice bytes, b
               "%s: a batch with a wrong checksum: base_offset=%" PRId64,
               h->name,
               header.base_offset);
-    sim_check(sim,
-              h->rules.codec == -1 || batch_codec(&header) == (enum batch_codec)h->rules.codec,
-              "%s: a batch in another codec: base_offset=%" PRId64 " attributes=%d",
-              h->name,
-              header.base_offset,
-              header.attributes);
     struct sent_batch *b = find(h, hash_of(h, bytes));
     sim_check(sim,
               b != NULL,
@@ -280,6 +340,14 @@ static int64_t read_one(struct history *h, int64_t offset, struct slice bytes, b
               h->name,
               header.base_offset,
               bytes.size);
+    const bool is_as_sent = (b->codecs & HISTORY_CODEC_AS_SENT) != 0;
+    sim_check(sim,
+              is_as_sent || (b->codecs & (UINT32_C(1) << batch_codec(&header))) != 0,
+              "%s: a batch in another codec: base_offset=%" PRId64 " attributes=%d codecs=%x",
+              h->name,
+              header.base_offset,
+              header.attributes,
+              b->codecs);
     int64_t end = header.base_offset + b->records_count;
     bool is_placed =
         is_first ? header.base_offset <= offset && end > offset : header.base_offset == offset;
@@ -317,8 +385,8 @@ int64_t history_read(struct history *h, int64_t offset, struct slice bytes)
         size_t size = batch_size(&header);
         sim_check(h->sim, size <= bytes.size, "%s: a batch of size %zu", h->name, size);
         const struct slice batch = slice_of(bytes.data, size);
-        offset = h->rules.is_compacted ? history_keys_read(h, offset, batch)
-                                       : read_one(h, offset, batch, is_first);
+        offset = h->rules.is_keyed ? history_keys_read(h, offset, batch)
+                                   : read_one(h, offset, batch, is_first);
         bytes = slice_of(bytes.data + size, bytes.size - size);
         is_first = false;
     }
@@ -346,7 +414,8 @@ static void check_aged(const struct history *h, int64_t start)
     for (size_t i = 0; i < h->acked_count; i++) {
         const struct acked_batch *a = &h->acked[i];
         const struct sent_batch *b = &h->batches[a->batch];
-        const bool is_taken = a->base_offset >= h->start_asked && a->base_offset < start;
+        const bool is_taken = a->base_offset >= h->start_asked && a->base_offset >= h->start &&
+                              a->base_offset < start;
         sim_check(h->sim,
                   !is_taken || b->max_timestamp + h->rules.retention_ms < now_ms,
                   "%s: retention took a young batch: base_offset=%" PRId64 " timestamp=%" PRId64
@@ -361,8 +430,7 @@ static void check_aged(const struct history *h, int64_t start)
 
 static bool is_retained(const struct history *h)
 {
-    return h->rules.retention_ms >= 0 || h->rules.retention_size_max >= 0 ||
-           h->rules.topic_size_max >= 0;
+    return h->rules.retention_ms >= 0 || h->rules.is_retained_by_size;
 }
 
 void history_start(struct history *h, int64_t known, int64_t told)
@@ -382,8 +450,7 @@ void history_start(struct history *h, int64_t known, int64_t told)
               h->name,
               told,
               h->start_asked);
-    const bool is_by_time = h->rules.retention_size_max < 0 && h->rules.topic_size_max < 0;
-    if (is_by_time && !h->rules.is_compacted) {
+    if (!h->rules.is_retained_by_size && !h->rules.is_keyed) {
         check_aged(h, told);
     }
     h->start = told;
@@ -398,18 +465,15 @@ void history_ask_start(struct history *h, int64_t offset)
 
 bool history_may_be_deleted(const struct history *h, int64_t offset)
 {
-    return offset < h->start_asked || is_retained(h);
+    return offset < h->start_asked || offset < h->start || is_retained(h);
 }
 
 void history_crashed(struct history *h)
 {
-    if (!h->rules.is_ack_memory) {
-        return;
-    }
     size_t kept = 0;
     h->acked_end = 0;
     for (size_t i = 0; i < h->acked_count; i++) {
-        if (h->acked[i].base_offset < h->seen_end) {
+        if (!h->acked[i].is_memory || h->acked[i].base_offset < h->seen_end) {
             h->acked[kept++] = h->acked[i];
             note_acked_end(h, &h->acked[i]);
         }
@@ -419,14 +483,14 @@ void history_crashed(struct history *h)
 
 void history_begin_final(struct history *h)
 {
-    if (h->rules.is_compacted) {
+    if (h->rules.is_keyed) {
         history_keys_begin_final(h);
     }
 }
 
 void history_finish(struct history *h)
 {
-    if (h->rules.is_compacted) {
+    if (h->rules.is_keyed) {
         history_keys_finish(h);
         return;
     }

@@ -38,6 +38,8 @@ struct sent_batch {
     uint64_t hash; /* Of the bytes that the broker must not touch. */
     int32_t records_count;
     bool is_idempotent;
+    bool is_memory_enough; /* It may be acknowledged from memory. */
+    uint32_t codecs;       /* Bits of those it may stand there in. */
     int64_t max_timestamp;
     uint32_t sent_count;
     uint32_t seen_count;          /* At different offsets. */
@@ -49,6 +51,7 @@ struct sent_batch {
 struct acked_batch {
     int64_t base_offset;
     uint32_t batch;
+    bool is_memory; /* Perhaps only in memory. */
 };
 
 /* A batch in the log, as read. */
@@ -57,21 +60,38 @@ struct seen_batch {
     uint32_t batch;
 };
 
-/* What the topic's configuration makes of the promises. */
+enum {
+    HISTORY_CODEC_AS_SENT = 1 << 30,
+};
+
+/* What the topic's configuration makes of the promises: while it is being altered, all that either
+ * the old one or the new one allows. */
 struct history_rules {
-    int8_t codec;       /* compression.type: enum batch_codec, -1 = as sent. */
+    bool is_keyed;      /* For good: records have keys, and may be compacted. */
+    bool is_trimmed;    /* For good: records are deleted, by clients and by retention. */
+    bool is_recoded;    /* For good: it may have a codec of its own. */
+    uint32_t codecs;    /* compression.type: bits of enum batch_codec, or HISTORY_CODEC_AS_SENT. */
     bool is_ack_memory; /* coreflume.ack=memory */
     bool is_compacted;
     bool are_tombstones_dropped; /* delete.retention.ms is short. */
-    bool is_trimmed;             /* Records are deleted: by a client, and as the next two say. */
-    int64_t retention_ms;        /* retention.ms; -1 = not set */
-    int64_t retention_size_max;  /* retention.bytes, likewise. */
-    int64_t topic_size_max;      /* coreflume.retention.topic.bytes, likewise. */
+    int64_t retention_ms;        /* retention.ms; -1 = records of no age are deleted */
+    bool is_retained_by_size;    /* retention.bytes, coreflume.retention.topic.bytes */
+    int64_t batch_size_low;      /* max.message.bytes: up to this a batch is taken, */
+    int64_t batch_size_high;     /* and beyond this it is not. */
 };
 
 struct history {
     struct sim *sim;
     struct history_rules rules;
+    /* What rules.retention_ms and rules.is_retained_by_size will be once a log start was told that
+     * nothing decided before can move any more: of requests sent from settles_us on. */
+    int64_t settled_retention_ms;
+    bool is_settled_by_size;
+    uint64_t settles_us; /* UINT64_MAX = not yet. */
+    uint64_t altered_us; /* When the last alteration was acknowledged. */
+    bool is_altering;
+    bool was_compacted;  /* At any time, perhaps. */
+    bool was_ack_memory; /* Likewise. */
     char name[64];
     struct sent_batch *batches;
     uint32_t batches_count;
@@ -98,6 +118,17 @@ void history_init(struct history *h,
                   const char *name,
                   const struct history_rules *rules);
 void history_done(struct history *h);
+
+/* The topic is about to be altered: from now on what rules allow may be true, too. */
+void history_alter(struct history *h, const struct history_rules *rules);
+/* That was acknowledged: rules are in force. */
+void history_altered(struct history *h, const struct history_rules *rules);
+/* The broker starts again: nothing is on its way any more. */
+void history_restarted(struct history *h);
+/* What was sent then has become an entry that is committed, and so has what the log took before. */
+void history_entry_committed(struct history *h, uint64_t sent_us);
+/* A request that was sent then has told the log start, and nothing explains that logs are late. */
+void history_settle(struct history *h, uint64_t sent_us);
 
 /* A batch is about to be sent for the first time; its number. */
 uint32_t

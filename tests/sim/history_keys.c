@@ -151,11 +151,12 @@ void history_keys_finish(struct history *h)
     bool is_met[SIM_KEYS_MAX] = {false};
     for (size_t i = h->known_capacity; i > (size_t)h->start; i--) {
         const struct known_record *k = &h->known[i - 1];
-        if (k->hash == 0 || is_met[k->key]) {
+        if (k->hash == 0 || (is_met[k->key] && h->was_compacted)) {
             continue;
         }
         is_met[k->key] = true;
-        const bool may_be_gone = k->is_tombstone && h->rules.are_tombstones_dropped;
+        const bool may_be_gone =
+            h->was_compacted && k->is_tombstone && h->rules.are_tombstones_dropped;
         sim_check(h->sim,
                   k->is_read || may_be_gone,
                   "%s: the last record of key=%u is gone: offset=%zu start=%" PRId64,

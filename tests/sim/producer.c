@@ -13,6 +13,7 @@
 
 enum {
     CALLS_MAX = 5,
+    BATCH_SIZE_DEFAULT = 1048588, /* max.message.bytes */
 };
 
 struct produce_item {
@@ -21,7 +22,9 @@ struct produce_item {
     uint32_t life;
     int32_t partition;
     uint32_t batch;
-    int64_t start; /* Of the log, as known when the request left. */
+    int64_t start;          /* Of the log, as known when the request left. */
+    uint32_t rules_version; /* Of the topic, likewise. */
+    uint64_t sent_us;
 };
 
 struct produce_call {
@@ -81,12 +84,13 @@ static void lane_choose(struct producer *p, struct lane *l)
     if (t->rules.is_ack_memory && p->is_idempotent) {
         return; /* A batch that a crash took would leave a gap in the sequence for good. */
     }
-    if ((t->rules.is_trimmed || t->rules.is_compacted) && p->is_idempotent &&
+    if ((t->kind.is_trimmed || t->kind.is_keyed) && p->is_idempotent &&
         sim->swarm.checkpoint_size == 0) {
         return; /* The broker may forget it with its batches, and take anything then. */
     }
     int32_t partition = (int32_t)rand_below(&sim->rand, (uint64_t)t->partitions_count);
-    if (is_taken(p, t, partition)) {
+    const bool is_given_up = p->given_up[t - run->topics][partition] == t->life;
+    if (is_given_up || is_taken(p, t, partition)) {
         return;
     }
     l->topic = t;
@@ -119,6 +123,13 @@ static void lane_remove(struct lane *l, struct lane_entry *entry, bool is_kept)
     }
 }
 
+/* A batch that is recoded is judged as it will be stored. */
+static bool may_be_too_large(const struct lane *l, size_t size)
+{
+    const int64_t low = l->topic->rules.batch_size_low;
+    return (int64_t)size > low || (l->topic->kind.is_recoded && low < BATCH_SIZE_DEFAULT);
+}
+
 static void lane_add_batch(struct producer *p, struct lane *l)
 {
     struct sim *sim = p->actor.run->sim;
@@ -144,8 +155,12 @@ static void lane_add_batch(struct producer *p, struct lane *l)
                                .record_size_max = is_large ? 4 << 10 : w->record_size_max,
                                .wall_ms = clock_wall_ms(&sim->clock.clock),
                                .identity = identity,
-                               .keys_count = l->topic->rules.is_compacted ? w->keys_count : 0,
+                               .keys_count = l->topic->kind.is_keyed ? w->keys_count : 0,
                            })};
+    if (p->is_idempotent && may_be_too_large(l, entry.made.size)) {
+        batch_unmake(&entry.made); /* A hole in its sequence would be for good. */
+        return;
+    }
     l->sequence_next += records_count;
     entry.batch = history_add(history_of(l),
                               slice_of(entry.made.bytes, entry.made.size),
@@ -230,6 +245,41 @@ static bool is_allowed(const struct producer *p, const struct produce_item *item
            l->queue[0].batch != item->batch;
 }
 
+/* The topic takes no batches of that size (any more). */
+static void on_too_large(struct producer *p, struct produce_item *item, struct lane_entry *entry)
+{
+    struct lane *l = item->lane;
+    sim_check(p->actor.run->sim,
+              item->rules_version != l->topic->rules_version ||
+                  may_be_too_large(l, entry->made.size),
+              "%s: a batch of %zu is too large: the limit is %" PRId64,
+              history_of(l)->name,
+              entry->made.size,
+              l->topic->rules.batch_size_low);
+    sim_mark(p->actor.run->sim, "sim_batch_too_large");
+    if (p->is_idempotent) {
+        p->given_up[l->topic - p->actor.run->topics][l->partition] = l->life;
+        lane_clear(l);
+    } else {
+        lane_remove(l, entry, false);
+    }
+}
+
+/* It was taken, and not because it was there already. */
+static void check_size(const struct produce_item *item, const struct lane_entry *entry)
+{
+    const struct lane *l = item->lane;
+    struct history *h = history_of(l);
+    const bool is_certain = item->rules_version == l->topic->rules_version &&
+                            !l->topic->kind.is_recoded && h->batches[entry->batch].sent_count == 1;
+    sim_check(h->sim,
+              !is_certain || (int64_t)entry->made.size <= l->topic->rules.batch_size_high,
+              "%s: a batch of %zu was taken: the limit is %" PRId64,
+              h->name,
+              entry->made.size,
+              l->topic->rules.batch_size_high);
+}
+
 static void on_item_answered(struct producer *p,
                              struct produce_item *item,
                              const struct produce_response_partition *answer)
@@ -245,7 +295,16 @@ static void on_item_answered(struct producer *p,
     if (answer->error_code == KAFKA_NONE && answer->log_start_offset != -1) {
         history_start(history_of(l), item->start, answer->log_start_offset);
     }
+    if (answer->error_code == KAFKA_MESSAGE_TOO_LARGE) {
+        on_too_large(p, item, entry);
+        return;
+    }
     if (answer->error_code == KAFKA_NONE) {
+        check_size(item, entry);
+        const struct sent_batch *b = &history_of(l)->batches[item->batch];
+        if (!b->is_memory_enough && b->sent_count == 1) {
+            history_entry_committed(history_of(l), item->sent_us);
+        }
         on_item_acked(p, item, entry, answer->base_offset);
         return;
     }
@@ -403,12 +462,15 @@ static void gather_items(struct producer *p, struct produce_call *pc)
         if (entry != NULL) {
             entry->is_in_flight = true;
             l->in_flight_count++;
-            pc->items[pc->items_count++] = (struct produce_item){.lane = l,
-                                                                 .topic = l->topic,
-                                                                 .life = l->life,
-                                                                 .partition = l->partition,
-                                                                 .batch = entry->batch,
-                                                                 .start = history_of(l)->start};
+            pc->items[pc->items_count++] =
+                (struct produce_item){.lane = l,
+                                      .topic = l->topic,
+                                      .life = l->life,
+                                      .partition = l->partition,
+                                      .batch = entry->batch,
+                                      .sent_us = sim->clock.now_us,
+                                      .start = history_of(l)->start,
+                                      .rules_version = l->topic->rules_version};
         }
     }
 }

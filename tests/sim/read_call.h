@@ -27,6 +27,7 @@ struct read_item {
     bool is_gone;           /* It was deleted. */
     bool is_named;          /* Of a session: the request says something of it. */
     bool is_answered;
+    uint64_t sent_us;
     int64_t timestamp; /* ListOffsets. */
 };
 

@@ -209,7 +209,7 @@ static bool wants_zstd(const struct read_call *rc)
 {
     const struct broker_run *run = rc->consumer->actor.run;
     for (uint32_t i = 0; i < run->topics_count; i++) {
-        if (run->topics[i].rules.codec == CODEC_ZSTD) {
+        if ((run->topics[i].codecs_ever & (UINT32_C(1) << CODEC_ZSTD)) != 0) {
             return true;
         }
     }

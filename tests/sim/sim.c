@@ -195,6 +195,8 @@ void sim_draw_swarm(struct sim *sim)
     w->pause_us_max = PICK(sim, 100, 1000, 5000);
     w->overtake_one_in = (uint32_t)PICK(sim, 0, 0, 5, 20);
     w->cut_connection_one_in = (uint32_t)PICK(sim, 0, 50, 300);
+    w->alter_percent = (uint32_t)PICK(sim, 0, 10, 30, 60);
+    w->grow_percent = (uint32_t)PICK(sim, 0, 10, 30);
     w->session_percent = (uint32_t)PICK(sim, 0, 50, 95, 100);
     w->sessions_max = (uint32_t)PICK(sim, 0, 1, 2, 1000, 1000, 1000);
     w->store_area_blocks = (uint32_t)PICK(sim, 0, 2, 4, 16);
@@ -304,6 +306,8 @@ static const struct {
     FIELD(pause_us_max),
     FIELD(overtake_one_in),
     FIELD(cut_connection_one_in),
+    FIELD(alter_percent),
+    FIELD(grow_percent),
     FIELD(session_percent),
     FIELD(sessions_max),
     FIELD(store_area_blocks),

@@ -94,6 +94,8 @@ struct sim_swarm {
     uint64_t pause_us_max;    /* Between two acts of the driver. */
     uint32_t overtake_one_in; /* Of the turns: the clock moves instead, if not far. */
     uint32_t cut_connection_one_in;
+    uint32_t alter_percent; /* Of acts of the admin that may alter a topic, or let it grow. */
+    uint32_t grow_percent;
     uint32_t session_percent;   /* Of fetches of a client that has, or could have, a session. */
     uint32_t sessions_max;      /* In the broker, per shard. */
     uint32_t store_area_blocks; /* Of a new store; 0 = its default. */
