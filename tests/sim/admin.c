@@ -156,6 +156,18 @@ static void on_deleted(struct kafka_call *call, struct rbuf *body, struct arena 
     }
 }
 
+/* One for each start, and higher than those before. */
+static void check_epoch(struct broker_run *run, int32_t told)
+{
+    sim_check(run->sim,
+              run->epoch == -1 ? told > run->epoch_before : told == run->epoch,
+              "leader epoch %d after %d, in a life of %d",
+              told,
+              run->epoch_before,
+              run->epoch);
+    run->epoch = told;
+}
+
 static void check_live(struct admin *a, const struct metadata_response_topic *m)
 {
     struct sim *sim = a->actor.run->sim;
@@ -189,6 +201,7 @@ static void check_live(struct admin *a, const struct metadata_response_topic *m)
     }
     sim_check(sim, uuid_equal(&t->id, &m->topic_id), "topic %s has another id", t->name);
     for (size_t i = 0; i < m->partitions_count; i++) {
+        check_epoch(a->actor.run, m->partitions[i].leader_epoch);
         sim_check(sim,
                   m->partitions[i].error_code == KAFKA_NONE && m->partitions[i].leader_id == 1,
                   "topic %s: partition %d has error_code=%d leader=%d",

@@ -301,6 +301,8 @@ static void begin(struct life *l)
         life_crash_within(l, sim->swarm.steps_per_life); /* While it starts, perhaps. */
     }
     admin_wake(&run->admin);
+    run->epoch_before = run->epoch > run->epoch_before ? run->epoch : run->epoch_before;
+    run->epoch = -1;
     for (uint32_t i = 0; i < run->topics_count; i++) {
         for (int32_t j = 0; j < run->topics[i].partitions_count; j++) {
             history_restarted(&run->topics[i].histories[j]);
@@ -369,7 +371,7 @@ static const struct life_ops life_ops = {
 
 static void init_run(struct broker_run *run, struct sim *sim)
 {
-    *run = (struct broker_run){.sim = sim};
+    *run = (struct broker_run){.sim = sim, .epoch = -1, .epoch_before = -1};
     run->actors_source = (struct machine_source){.next_us = actors_next_us, .run = actors_run};
     fill_settings(run);
     run->topics_count = (uint32_t)sim_between(sim, 1, TOPICS_MAX);

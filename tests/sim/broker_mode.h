@@ -9,8 +9,10 @@
  *   crowd.c        creates and deletes many topics at once
  *   producer.c     sends batches, repeats what was not acknowledged
  *   consumer.c     reads everything, over and over; session.c is its fetch session
+ *   epochs.c       asks where leader epochs end, for a consumer
  *   dirs.c         data directories: their order, one that breaks
- *   history.c      what they know, and the checks; history_keys.c of compacted topics
+ *   history.c      what they know, and the checks; history_keys.c of compacted topics,
+ *                  history_epochs.c of leader epochs
  */
 #pragma once
 
@@ -183,6 +185,8 @@ struct broker_run {
     uint32_t producers_count;
     struct consumer consumers[CONSUMERS_MAX];
     uint32_t consumers_count;
+    int32_t epoch;         /* Leader epoch of this start; -1 = not told yet. */
+    int32_t epoch_before;  /* The highest one of those before; -1 = none. */
     uint64_t uncertain_us; /* When a produce request was last left without an answer. */
     int64_t producer_ids[PRODUCER_IDS_MAX]; /* Every one that was handed out. */
     uint32_t producer_ids_count;

@@ -8,6 +8,7 @@
 #include "kafka/proto/list_offsets.h"
 #include "kafka/proto/schema.h"
 
+#include "tests/sim/history_epochs.h"
 #include "tests/sim/read_call.h"
 
 enum {
@@ -15,6 +16,9 @@ enum {
     TIMESTAMP_EARLIEST = -2,
     PAUSE_ONE_IN = 200,
     RESUME_ONE_IN = 10,
+    EPOCHS_ONE_IN = 16,
+    FETCH_VERSION_LEADER = 9,  /* Has the leader's epoch, */
+    FETCH_VERSION_EPOCHS = 12, /* and that of what was read last. */
 };
 
 struct history *read_item_history(const struct broker_run *run, const struct read_item *item)
@@ -100,6 +104,13 @@ static void take_fetched(struct read_call *rc,
               item->offset,
               answer->error_code,
               answer->high_watermark);
+    sim_check(sim,
+              answer->diverging_epoch.epoch < 0,
+              "%s: Fetch at %" PRId64 " diverges: epoch=%d end_offset=%" PRId64,
+              h->name,
+              item->offset,
+              answer->diverging_epoch.epoch,
+              answer->diverging_epoch.end_offset);
     history_high_watermark(h, item->high_watermark, answer->high_watermark);
     const bool has_start = rc->call.version >= 5;
     if (has_start) {
@@ -169,6 +180,23 @@ static void on_fetched(struct kafka_call *call, struct rbuf *body, struct arena 
     free(rc);
 }
 
+/* What the client has read never is what the broker would have it cut. */
+static void fill_epochs(const struct read_call *rc,
+                        const struct read_item *item,
+                        struct fetch_request_partition *partition)
+{
+    const struct broker_run *run = rc->consumer->actor.run;
+    const struct history *h = read_item_history(run, item);
+    if (h != NULL && rand_one_in(&run->sim->rand, 2)) {
+        if (rc->call.version >= FETCH_VERSION_LEADER) {
+            partition->current_leader_epoch = run->epoch;
+        }
+        if (rc->call.version >= FETCH_VERSION_EPOCHS) {
+            partition->last_fetched_epoch = history_epoch_before(h, item->offset);
+        }
+    }
+}
+
 /* Partitions that the request names, each in a topic of its own. */
 static void fill_topics(const struct read_call *rc,
                         struct fetch_request_topic *topics,
@@ -193,6 +221,7 @@ static void fill_topics(const struct read_call *rc,
         topic->partitions_count = 1;
         partition->partition = item->partition;
         partition->fetch_offset = item->offset;
+        fill_epochs(rc, item, partition);
         partition->partition_max_bytes = (int32_t)sim_log_between(sim, 1, 1 << 20);
     }
 }
@@ -412,7 +441,11 @@ static void consumer_act(struct actor *actor)
         return;
     }
     c->is_calling = true;
-    if (asks_for_offsets) {
+    const bool asks_for_epochs = c->actor.run->epoch != -1 && rc->items_count > 0;
+    if (asks_for_epochs && !asks_for_offsets &&
+        rand_one_in(&actor->run->sim->rand, EPOCHS_ONE_IN)) {
+        consumer_send_epochs(rc);
+    } else if (asks_for_offsets) {
         send_list_offsets(rc);
     } else {
         send_fetch(rc);

@@ -9,6 +9,7 @@
 #include "storage/batch.h"
 
 #include "tests/sim/configs.h"
+#include "tests/sim/history_epochs.h"
 #include "tests/sim/history_keys.h"
 
 enum {
@@ -43,6 +44,7 @@ void history_done(struct history *h)
         free(h->batches[i].records);
     }
     free(h->known);
+    free(h->epochs);
     free(h->batches);
     free(h->table);
     free(h->acked);
@@ -374,6 +376,11 @@ static int64_t read_one(struct history *h, int64_t offset, struct slice bytes, b
     return end;
 }
 
+static int64_t batch_end_offset(const struct batch_header *header)
+{
+    return header->base_offset + header->last_offset_delta + 1;
+}
+
 int64_t history_read(struct history *h, int64_t offset, struct slice bytes)
 {
     bool is_first = true;
@@ -385,6 +392,7 @@ int64_t history_read(struct history *h, int64_t offset, struct slice bytes)
         size_t size = batch_size(&header);
         sim_check(h->sim, size <= bytes.size, "%s: a batch of size %zu", h->name, size);
         const struct slice batch = slice_of(bytes.data, size);
+        history_epoch_read(h, header.base_offset, batch_end_offset(&header), header.leader_epoch);
         offset = h->rules.is_keyed ? history_keys_read(h, offset, batch)
                                    : read_one(h, offset, batch, is_first);
         bytes = slice_of(bytes.data + size, bytes.size - size);

@@ -64,6 +64,13 @@ enum {
     HISTORY_CODEC_AS_SENT = 1 << 30,
 };
 
+/* Offsets of one leader epoch, as far as they were read. */
+struct epoch_run {
+    int32_t epoch;
+    int64_t first;
+    int64_t end;
+};
+
 /* What the topic's configuration makes of the promises: while it is being altered, all that either
  * the old one or the new one allows. */
 struct history_rules {
@@ -108,6 +115,9 @@ struct history {
     int64_t seen_end;
     struct known_record *known; /* By offset, of a compacted topic; instead of the above. */
     size_t known_capacity;
+    struct epoch_run *epochs; /* Ascending. */
+    size_t epochs_count;
+    size_t epochs_capacity;
     int64_t high_watermark; /* Highest ever told. */
     int64_t start;          /* Of the log: highest ever told. */
     int64_t start_asked;    /* Somebody wants, or wanted, it to be here at least. */

@@ -28,7 +28,9 @@ struct read_item {
     bool is_named;          /* Of a session: the request says something of it. */
     bool is_answered;
     uint64_t sent_us;
-    int64_t timestamp; /* ListOffsets. */
+    int64_t timestamp;      /* ListOffsets. */
+    int32_t epoch_asked;    /* OffsetForLeaderEpoch. */
+    int32_t epoch_believed; /* To be that of the broker's start; -1 = not said. */
 };
 
 struct read_call {
@@ -45,6 +47,9 @@ struct read_call {
 
 /* What is known of a partition now; its offset is left to the caller. */
 struct read_item read_item_of(const struct broker_run *run, uint32_t topic, int32_t partition);
+
+/* Asks where epochs end; all partitions are known. */
+void consumer_send_epochs(struct read_call *rc);
 
 /* NULL if the topic is not any more what it was. */
 struct history *read_item_history(const struct broker_run *run, const struct read_item *item);
