@@ -347,8 +347,9 @@ static enum err check_name_is_free(const struct controller *ct, struct slice nam
         if (names_collide(name, slice_of_string(other))) {
             (void)snprintf(why,
                            CONTROLLER_WHY_SIZE,
-                           "Topic name collides with existing topic '%.128s' ('.' and '_' count "
-                           "as the same): choose another name",
+                           "Topic '%.*s' collides with existing topic: %s",
+                           shown(name),
+                           (const char *)name.data,
                            other);
             return ERR_TOPIC_NAME_INVALID;
         }
@@ -365,8 +366,7 @@ check_partitions(const struct controller *ct, int32_t count, int32_t added, char
     if (count <= 0) {
         (void)snprintf(why,
                        CONTROLLER_WHY_SIZE,
-                       "Number of partitions must be larger than 0, or -1 to use the default "
-                       "value.");
+                       "Number of partitions was set to an invalid non-positive value.");
         return ERR_PARTITIONS_INVALID;
     }
     if ((uint32_t)count > ct->settings->partitions_per_topic_max) {
@@ -579,8 +579,9 @@ check_growth(const struct controller *ct, const struct topic *t, int32_t count, 
     if (count < t->partitions_count) {
         (void)snprintf(why,
                        CONTROLLER_WHY_SIZE,
-                       "The topic currently has %" PRId32 " partition(s); %" PRId32
+                       "The topic %s currently has %" PRId32 " partition(s); %" PRId32
                        " would not be an increase.",
+                       t->name,
                        t->partitions_count,
                        count);
         return ERR_PARTITIONS_INVALID;
@@ -594,7 +595,7 @@ static enum err check_assignments(const struct controller_growth *growth, int32_
         growth->assignments_count != added) {
         (void)snprintf(why,
                        CONTROLLER_WHY_SIZE,
-                       "Attempted to add %" PRId32 " additional partition(s), but %" PRId32
+                       "Attempted to add %" PRId32 " additional partition(s), but only %" PRId32
                        " assignment(s) were specified.",
                        added,
                        growth->assignments_count);
@@ -610,7 +611,7 @@ enum err controller_propose_partitions(const struct controller *ct,
 {
     const struct topic *t = metadata_topic_by_name(ct->image, growth->name);
     if (t == NULL) {
-        (void)snprintf(why, CONTROLLER_WHY_SIZE, "This cluster does not host this topic.");
+        (void)snprintf(why, CONTROLLER_WHY_SIZE, "This server does not host this topic-partition.");
         return ERR_TOPIC_UNKNOWN;
     }
     enum err e = check_growth(ct, t, growth->partitions_count, why);
@@ -660,7 +661,7 @@ enum err controller_propose_delete(const struct controller *ct,
     const struct topic *t = uuid_is_zero(id) ? metadata_topic_by_name(ct->image, name)
                                              : metadata_topic_by_id(ct->image, id);
     if (t == NULL) {
-        (void)snprintf(why, CONTROLLER_WHY_SIZE, "This cluster does not host this topic.");
+        (void)snprintf(why, CONTROLLER_WHY_SIZE, "This server does not host this topic-partition.");
         return ERR_TOPIC_UNKNOWN;
     }
     const struct command command = {

@@ -9,7 +9,7 @@
 #include "core/slice.h"
 
 enum {
-    TOPIC_NAME_WHY_SIZE = 400, /* A name (its beginning, if it is too long) and words around it. */
+    TOPIC_NAME_WHY_SIZE = 576, /* Two names (their beginnings, if they are too long) and words. */
 };
 
 /* ERR_TOPIC_NAME_INVALID; why then says what is wrong with it. */

@@ -4,6 +4,7 @@
 #include "kafka/proto/alter_partition_reassignments.h"
 
 #include "cluster/cluster.h"
+#include "kafka/assignment.h"
 #include "kafka/handlers/handlers.h"
 #include "kafka/lookup.h"
 #include "kafka/request.h"
@@ -19,39 +20,13 @@ static void set_error(partition_out *out, enum kafka_error error, struct slice m
 
 static void judge(struct request *r, const partition_in *in, partition_out *out)
 {
-    const int32_t node_id = metadata_node_id(cluster_metadata(r->d->cluster));
     if (in->replicas == NULL) {
-        set_error(out,
-                  KAFKA_NO_REASSIGNMENT_IN_PROGRESS,
-                  slice_of_string("No partition reassignment is in progress."));
+        set_error(out, KAFKA_NO_REASSIGNMENT_IN_PROGRESS, (struct slice){0});
         return;
     }
-    if (in->replicas_count == 0) {
-        set_error(
-            out,
-            KAFKA_INVALID_REPLICA_ASSIGNMENT,
-            slice_of_string("The manual partition assignment includes an empty replica list."));
-        return;
-    }
-    for (size_t i = 0; i < in->replicas_count; i++) {
-        if (in->replicas[i] != node_id) {
-            set_error(out,
-                      KAFKA_INVALID_REPLICA_ASSIGNMENT,
-                      request_text(r,
-                                   "The manual partition assignment includes broker %d, but no "
-                                   "such broker is registered.",
-                                   in->replicas[i]));
-            return;
-        }
-    }
-    if (in->replicas_count > 1) {
-        set_error(out,
-                  KAFKA_INVALID_REPLICA_ASSIGNMENT,
-                  request_text(r,
-                               "The manual partition assignment includes the broker %d more than "
-                               "once.",
-                               node_id));
-    }
+    struct slice why = {0};
+    const enum kafka_error error = assignment_check(r, in->replicas, in->replicas_count, &why);
+    set_error(out, error, why);
 }
 
 static bool fill_topic(struct request *r,
@@ -77,7 +52,15 @@ static bool fill_topic(struct request *r,
         if (error == KAFKA_NONE) {
             judge(r, &in->partitions[i], p);
         } else {
-            set_error(p, error, kafka_error_advice(ERR_TOPIC_UNKNOWN));
+            set_error(p,
+                      error,
+                      t == NULL
+                          ? request_text(r,
+                                         "Unable to find a topic named %.*s.",
+                                         (int)in->name.size,
+                                         (const char *)in->name.data)
+                          : request_text(
+                                r, "Unable to find partition %s:%d.", t->name, p->partition_index));
         }
     }
     return true;
@@ -88,6 +71,7 @@ void handle_alter_partition_reassignments(struct request *r)
     const struct alter_partition_reassignments_request *in = r->in;
     struct alter_partition_reassignments_response out;
     alter_partition_reassignments_response_init(&out);
+    out.error_message = (struct slice){0};
     out.allow_replication_factor_change = in->allow_replication_factor_change;
     out.responses_count = in->topics_count;
     out.responses = request_alloc(r, in->topics_count, sizeof(*out.responses));

@@ -3,6 +3,7 @@
 
 #include "cluster/cluster.h"
 #include "core/assert.h"
+#include "kafka/assignment.h"
 #include "kafka/handlers/handlers.h"
 #include "kafka/request.h"
 #include "kafka/seen.h"
@@ -24,10 +25,10 @@ struct create_partitions_state {
     size_t pending_count;
 };
 
-static void set_error(struct growth *g, enum kafka_error error, const char *message)
+static void set_error(struct growth *g, enum kafka_error error, struct slice message)
 {
     g->out->error_code = (int16_t)error;
-    g->out->error_message = slice_of_string(message);
+    g->out->error_message = message;
 }
 
 static void on_grown(struct controller_request *request)
@@ -36,10 +37,10 @@ static void on_grown(struct controller_request *request)
     struct create_partitions_state *state = r->state;
     struct growth *g = container_of(request, struct growth, request);
     if (request->result != ERR_OK) {
-        const struct slice advice = kafka_error_advice(request->result);
         set_error(g,
                   kafka_error_of(request->result),
-                  request->message[0] != '\0' ? request->message : (const char *)advice.data);
+                  request->message[0] != '\0' ? slice_of_string(request->message)
+                                              : kafka_error_advice(request->result));
     }
     assert_cmp(state->pending_count, >, 0);
     state->pending_count--;
@@ -50,17 +51,16 @@ static void on_grown(struct controller_request *request)
 }
 
 /* How many lists there are is for the controller to judge: it knows how many are needed. */
-static bool are_assignments_good(const struct request *r,
-                                 const struct create_partitions_request_topic *in)
+static enum kafka_error check_assignments(struct request *r,
+                                          const struct create_partitions_request_topic *in,
+                                          struct slice *ret_why)
 {
-    const int32_t node_id = metadata_node_id(cluster_metadata(r->d->cluster));
-    for (size_t i = 0; i < in->assignments_count; i++) {
+    enum kafka_error error = KAFKA_NONE;
+    for (size_t i = 0; i < in->assignments_count && error == KAFKA_NONE; i++) {
         const struct create_partitions_request_assignment *a = &in->assignments[i];
-        if (a->broker_ids_count != 1 || a->broker_ids[0] != node_id) {
-            return false;
-        }
+        error = assignment_check(r, a->broker_ids, a->broker_ids_count, ret_why);
     }
-    return true;
+    return error;
 }
 
 static void prepare(struct request *r, struct growth *g, bool is_repeated)
@@ -70,13 +70,13 @@ static void prepare(struct request *r, struct growth *g, bool is_repeated)
     create_partitions_response_result_init(g->out);
     g->out->name = g->in->name;
     if (is_repeated) {
-        set_error(g, KAFKA_INVALID_REQUEST, "The same topic is named twice in one request.");
+        set_error(g, KAFKA_INVALID_REQUEST, slice_of_string("Duplicate topic name."));
         return;
     }
-    if (!are_assignments_good(r, g->in)) {
-        set_error(g,
-                  KAFKA_INVALID_REPLICA_ASSIGNMENT,
-                  (const char *)kafka_error_advice(ERR_ASSIGNMENT_INVALID).data);
+    struct slice why = {0};
+    const enum kafka_error error = check_assignments(r, g->in, &why);
+    if (error != KAFKA_NONE) {
+        set_error(g, error, why);
         return;
     }
     g->request.kind = CONTROLLER_CREATE_PARTITIONS;

@@ -4,6 +4,7 @@
 #include "cluster/topic_configs.h"
 #include "core/assert.h"
 #include "core/shard.h"
+#include "kafka/assignment.h"
 #include "kafka/config_chain.h"
 #include "kafka/handlers/handlers.h"
 #include "kafka/request.h"
@@ -23,10 +24,10 @@ struct create_topics_state {
     size_t pending_count;
 };
 
-static void set_error(struct creation *c, enum kafka_error error, const char *message)
+static void set_error(struct creation *c, enum kafka_error error, struct slice message)
 {
     c->out->error_code = (int16_t)error;
-    c->out->error_message = slice_of_string(message);
+    c->out->error_message = message;
 }
 
 /* The configuration in effect, all names, as DescribeConfigs would give it. The explicit values
@@ -73,10 +74,10 @@ static bool set_result(struct request *r, struct creation *c)
 {
     const struct controller_request *request = &c->request;
     if (request->result != ERR_OK) {
-        const struct slice advice = kafka_error_advice(request->result);
         set_error(c,
                   kafka_error_of(request->result),
-                  request->message[0] != '\0' ? request->message : (const char *)advice.data);
+                  request->message[0] != '\0' ? slice_of_string(request->message)
+                                              : kafka_error_advice(request->result));
         return true;
     }
     c->out->topic_id = request->out.create_topic.id;
@@ -101,30 +102,76 @@ static void on_created(struct controller_request *request)
     request_release(r);
 }
 
-/* The replicas a client chose by hand: all on the one broker there is. KAFKA_NONE and the counts,
- * or the error and why. */
-static enum kafka_error check_assignments(const struct request *r,
-                                          const struct create_topics_request_topic *in,
-                                          const char **ret_why)
+/* Partitions 0, 1, 2 ... in any order, each once. */
+static enum kafka_error check_numbers(struct request *r,
+                                      const struct create_topics_request_topic *in,
+                                      const struct seen *seen,
+                                      struct slice *ret_why)
 {
-    const int32_t node_id = metadata_node_id(cluster_metadata(r->d->cluster));
-    if (in->num_partitions != -1 || in->replication_factor != -1) {
-        *ret_why = "With replica assignments, num_partitions and replication_factor must be -1.";
-        return KAFKA_INVALID_REQUEST;
-    }
-    /* Kafka takes any order; clients send this one. */
+    const int32_t count = (int32_t)in->assignments_count;
     for (size_t i = 0; i < in->assignments_count; i++) {
-        const struct create_topics_request_assignment *a = &in->assignments[i];
-        if (a->partition_index != (int32_t)i) {
-            *ret_why = "Replica assignments must name partitions 0, 1, 2 ... in this order.";
+        const int32_t number = in->assignments[i].partition_index;
+        if (seen_times(seen, (struct slice){0}, number) > 1) {
+            *ret_why = request_text(
+                r, "Found multiple manual partition assignments for partition %d", number);
             return KAFKA_INVALID_REPLICA_ASSIGNMENT;
         }
-        if (a->broker_ids_count != 1 || a->broker_ids[0] != node_id) {
-            *ret_why = "Replica assignments may name only brokers of the cluster, each once.";
+    }
+    for (int32_t number = 0; number < count; number++) {
+        if (seen_times(seen, (struct slice){0}, number) == 0) {
+            *ret_why =
+                slice_of_string("partitions should be a consecutive 0-based integer sequence");
             return KAFKA_INVALID_REPLICA_ASSIGNMENT;
         }
     }
     return KAFKA_NONE;
+}
+
+/* The replicas a client chose by hand: all on the one broker there is. KAFKA_NONE, or the error and
+ * why. */
+static enum kafka_error check_assignments(struct request *r,
+                                          const struct create_topics_request_topic *in,
+                                          struct seen *seen,
+                                          struct slice *ret_why)
+{
+    if (in->replication_factor != -1) {
+        *ret_why = slice_of_string("A manual partition assignment was specified, but replication "
+                                   "factor was not set to -1.");
+        return KAFKA_INVALID_REQUEST;
+    }
+    if (in->num_partitions != -1) {
+        *ret_why = slice_of_string("A manual partition assignment was specified, but "
+                                   "numPartitions was not set to -1.");
+        return KAFKA_INVALID_REQUEST;
+    }
+    for (size_t i = 0; i < in->assignments_count; i++) {
+        const struct create_topics_request_assignment *a = &in->assignments[i];
+        (void)seen_add(seen, (struct slice){0}, a->partition_index);
+        const enum kafka_error error =
+            assignment_check(r, a->broker_ids, a->broker_ids_count, ret_why);
+        if (error != KAFKA_NONE) {
+            return error;
+        }
+    }
+    return check_numbers(r, in, seen, ret_why);
+}
+
+/* False at the request's memory limit. Else *ret_error says whether they are good. */
+static bool prepare_assignments(struct request *r, struct creation *c, enum kafka_error *ret_error)
+{
+    const struct create_topics_request_topic *in = c->in;
+    struct seen seen;
+    struct slice why = {0};
+    if (!seen_init(&seen, r, in->assignments_count)) {
+        return false;
+    }
+    *ret_error = check_assignments(r, in, &seen, &why);
+    if (*ret_error != KAFKA_NONE) {
+        set_error(c, *ret_error, why);
+    }
+    c->request.in.create_topic.partitions_count = (int32_t)in->assignments_count;
+    c->request.in.create_topic.replication_factor = 1;
+    return true;
 }
 
 static bool prepare_configs(struct request *r, struct creation *c)
@@ -150,21 +197,27 @@ static bool prepare(struct request *r, struct creation *c, bool is_repeated)
     const struct create_topics_request_topic *in = c->in;
     create_topics_response_topic_init(c->out);
     c->out->name = in->name;
+    c->out->error_message = (struct slice){0};
     if (is_repeated) {
-        set_error(c, KAFKA_INVALID_REQUEST, "The same topic is named twice in one request.");
+        set_error(c, KAFKA_INVALID_REQUEST, slice_of_string("Duplicate topic name."));
+        return true;
+    }
+    if (slice_equal_string(in->name, "__cluster_metadata")) { /* As DescribeQuorum calls group 0. */
+        set_error(c,
+                  KAFKA_INVALID_REQUEST,
+                  slice_of_string("Creation of internal topic __cluster_metadata is prohibited."));
         return true;
     }
     c->request.in.create_topic.partitions_count = in->num_partitions;
     c->request.in.create_topic.replication_factor = in->replication_factor;
     if (in->assignments_count > 0) {
-        const char *why = NULL;
-        const enum kafka_error error = check_assignments(r, in, &why);
+        enum kafka_error error;
+        if (!prepare_assignments(r, c, &error)) {
+            return false;
+        }
         if (error != KAFKA_NONE) {
-            set_error(c, error, why);
             return true;
         }
-        c->request.in.create_topic.partitions_count = (int32_t)in->assignments_count;
-        c->request.in.create_topic.replication_factor = 1;
     }
     c->request.kind = CONTROLLER_CREATE_TOPIC;
     c->request.on_done = on_created;

@@ -41,9 +41,12 @@ static void set_result(struct deletion *d)
     if (error == KAFKA_UNKNOWN_TOPIC_OR_PARTITION && !uuid_is_zero(&c->in.delete_topic.id)) {
         error = KAFKA_UNKNOWN_TOPIC_ID;
     }
-    set_error(d,
-              error,
-              c->message[0] != '\0' ? slice_of_string(c->message) : kafka_error_advice(c->result));
+    const char *message = c->message;
+    if (error == KAFKA_UNKNOWN_TOPIC_ID) {
+        message = "This server does not host this topic ID.";
+    }
+    set_error(
+        d, error, message[0] != '\0' ? slice_of_string(message) : kafka_error_advice(c->result));
 }
 
 static void on_deleted(struct controller_request *c)
@@ -81,11 +84,14 @@ static void prepare(struct request *r,
     if (is_by_id != slice_is_null(in->name)) {
         set_error(d,
                   KAFKA_INVALID_REQUEST,
-                  slice_of_string("Exactly one of name and topic id must be given."));
+                  slice_of_string(is_by_id ? "You may not specify both topic name and topic id."
+                                           : "Neither topic name nor id were specified."));
         return;
     }
     if (is_repeated) {
-        set_error(d, KAFKA_INVALID_REQUEST, slice_of_string("Named twice in one request."));
+        set_error(d,
+                  KAFKA_INVALID_REQUEST,
+                  slice_of_string(is_by_id ? "Duplicate topic id." : "Duplicate topic name."));
         return;
     }
     struct controller_request *c = &d->request;

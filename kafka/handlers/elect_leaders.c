@@ -13,6 +13,11 @@ enum {
 
 typedef struct elect_leaders_response_replica_election_result topic_out;
 
+static bool is_type_known(int8_t type)
+{
+    return type == ELECTION_PREFERRED || type == ELECTION_UNCLEAN;
+}
+
 /* All topics: as in Kafka, partitions that need no election are left out. */
 static bool fill_all(struct request *r, struct elect_leaders_response *out)
 {
@@ -31,13 +36,35 @@ static bool fill_all(struct request *r, struct elect_leaders_response *out)
     return true;
 }
 
+/* What Kafka says of one partition; the request's type is good or not. */
+static enum kafka_error judge(struct request *r,
+                              const struct elect_leaders_request_topic_partition *in,
+                              int32_t partition,
+                              struct slice *ret_why)
+{
+    const struct elect_leaders_request *request = r->in;
+    const struct lookup how = {.name = in->topic};
+    const struct topic *t = NULL;
+    struct partition_id id;
+    if (!is_type_known(request->election_type)) {
+        *ret_why = request_text(r, "Unknown election type %d", request->election_type);
+        return KAFKA_INVALID_REQUEST;
+    }
+    const enum kafka_error topic_error = lookup_topic(r, &how, &t);
+    const enum kafka_error error = lookup_partition(topic_error, t, partition, &id);
+    if (t == NULL) {
+        *ret_why = request_text(
+            r, "No such topic as %.*s", (int)in->topic.size, (const char *)in->topic.data);
+    } else if (error != KAFKA_NONE) {
+        *ret_why = request_text(r, "No such partition as %s-%d", t->name, partition);
+    }
+    return error;
+}
+
 static bool fill_topic(struct request *r,
                        const struct elect_leaders_request_topic_partition *in,
                        topic_out *out)
 {
-    const struct lookup how = {.name = in->topic};
-    const struct topic *t = NULL;
-    const enum kafka_error topic_error = lookup_topic(r, &how, &t);
     elect_leaders_response_replica_election_result_init(out);
     out->topic = in->topic;
     out->partition_result_count = in->partitions_count;
@@ -47,14 +74,11 @@ static bool fill_topic(struct request *r,
     }
     for (size_t i = 0; i < in->partitions_count; i++) {
         struct elect_leaders_response_partition_result *p = &out->partition_result[i];
-        struct partition_id id;
-        const enum kafka_error error = lookup_partition(topic_error, t, in->partitions[i], &id);
         elect_leaders_response_partition_result_init(p);
         p->partition_id = in->partitions[i];
+        p->error_message = slice_of_string("Leader election not needed for topic partition.");
+        const enum kafka_error error = judge(r, in, p->partition_id, &p->error_message);
         p->error_code = (int16_t)(error == KAFKA_NONE ? KAFKA_ELECTION_NOT_NEEDED : error);
-        p->error_message = error == KAFKA_NONE
-                               ? slice_of_string("Leader election not needed for topic partition.")
-                               : kafka_error_advice(ERR_TOPIC_UNKNOWN);
     }
     return true;
 }
@@ -81,10 +105,8 @@ void handle_elect_leaders(struct request *r)
     const struct elect_leaders_request *in = r->in;
     struct elect_leaders_response out;
     elect_leaders_response_init(&out);
-    if (in->election_type != ELECTION_PREFERRED && in->election_type != ELECTION_UNCLEAN) {
+    if (!is_type_known(in->election_type)) {
         out.error_code = KAFKA_INVALID_REQUEST;
-        request_answer(r, &out);
-        return;
     }
     if (in->topic_partitions == NULL ? fill_all(r, &out) : fill_some(r, &out)) {
         request_answer(r, &out);

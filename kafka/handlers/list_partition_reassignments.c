@@ -8,5 +8,6 @@ void handle_list_partition_reassignments(struct request *r)
 {
     struct list_partition_reassignments_response out;
     list_partition_reassignments_response_init(&out);
+    out.error_message = (struct slice){0};
     request_answer(r, &out);
 }

@@ -2,6 +2,7 @@
 """What admin clients ask beside topics and records, by hand: the cluster, elections, reassignments, and what this
 version has none of: ACLs, quotas, users, transactions, features."""
 import time
+import uuid
 
 from support.check import equal, expect, run_all
 from support.definitions import ask
@@ -12,7 +13,7 @@ from support.wire import Connection, batch
 NONE, UNKNOWN_TOPIC, INVALID_TOPIC, UNSUPPORTED_VERSION, TOPIC_EXISTS, INVALID_PARTITIONS, INVALID_RF = 0, 3, 17, 35, 36, 37, 38
 INVALID_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST = 39, 40, 42
 SECURITY_DISABLED, ELECTION_NOT_NEEDED, NO_REASSIGNMENT, RESOURCE_NOT_FOUND, DUPLICATE = 54, 84, 85, 91, 92
-INVALID_UPDATE, TRANSACTIONAL_ID_NOT_FOUND, MISMATCHED_ENDPOINT, UNSUPPORTED_ENDPOINT = 95, 105, 114, 115
+INVALID_UPDATE, UNKNOWN_ID, TRANSACTIONAL_ID_NOT_FOUND, MISMATCHED_ENDPOINT, UNSUPPORTED_ENDPOINT = 95, 100, 105, 114, 115
 NOT_ASKED = -2147483648
 
 shared = SharedNode("admin_apis")
@@ -178,6 +179,99 @@ def test_describe_log_dirs():
                                                             {"topic": "absent", "partitions": [0]}]})
         equal([p["partition_index"] for r in answer["results"] for t in r["topics"] for p in t["partitions"]], [1],
               "only what was asked for and is there")
+
+
+# ---- what errors say ----
+
+def test_errors_say_what_kafka_says():
+    """As Apache Kafka 4.3.1 answered the same requests."""
+    with connect() as c:
+        topic = new_topic(c, 2)
+        equal(c.create_topic(f"{topic}.dot", 1), NONE, "create")
+
+        def created(**fields):
+            row = {"name": "fresh", "num_partitions": 1, "replication_factor": 1, **fields}
+            answer = ask(c, "create_topics", 7, {"topics": [row], "timeout_ms": 5000, "validate_only": True})
+            return answer["topics"][0]["error_code"], answer["topics"][0]["error_message"]
+
+        def by_hand(*rows, **fields):
+            return created(**{"num_partitions": -1, "replication_factor": -1, **fields}, assignments=[
+                {"partition_index": number, "broker_ids": brokers} for number, brokers in rows])
+
+        def grown(name, count, *brokers):
+            row = {"name": name, "count": count, "assignments": [{"broker_ids": b} for b in brokers] or None}
+            answer = ask(c, "create_partitions", 3, {"topics": [row], "timeout_ms": 5000, "validate_only": True})
+            return answer["results"][0]["error_code"], answer["results"][0]["error_message"]
+
+        def deleted(**topic):
+            answer = ask(c, "delete_topics", 6, {"topics": [topic], "timeout_ms": 5000})
+            return answer["responses"][0]["error_code"], answer["responses"][0]["error_message"]
+
+        def elected(name, partition, election_type=0):
+            answer = ask(c, "elect_leaders", 2, {"topic_partitions": [{"topic": name, "partitions": [partition]}],
+                                                 "election_type": election_type})
+            [p] = answer["replica_election_results"][0]["partition_result"]
+            return p["error_code"], p["error_message"]
+
+        def moved(name, partition, replicas):
+            answer = ask(c, "alter_partition_reassignments", 1, {"topics": [
+                {"name": name, "partitions": [{"partition_index": partition, "replicas": replicas}]}]})
+            equal((answer["error_code"], answer["error_message"]), (NONE, None), "all of it")
+            [p] = answer["responses"][0]["partitions"]
+            return p["error_code"], p["error_message"]
+
+        invalid = "Topic name is invalid: "
+        assignment = "The manual partition assignment includes "
+        given = "A manual partition assignment was specified, but "
+        here = f"The topic {topic} currently has 2 partition(s); "
+        nobody = uuid.UUID(int=5)
+        for actual, wanted in (
+                (created(), (NONE, None)),
+                (created(name=""), (INVALID_TOPIC, invalid + "the empty string is not allowed")),
+                (created(name=".."), (INVALID_TOPIC, invalid + "'..' is not allowed")),
+                (created(name="a/b"), (INVALID_TOPIC, invalid + "'a/b' contains one or more characters other than ASCII "
+                                                                "alphanumerics, '.', '_' and '-'")),
+                (created(name="x" * 250), (INVALID_TOPIC, invalid + f"the length of '{'x' * 250}' is longer than the max "
+                                                                    "allowed length 249")),
+                (created(name=f"{topic}_dot"),
+                 (INVALID_TOPIC, f"Topic '{topic}_dot' collides with existing topic: {topic}.dot")),
+                (created(name=topic), (TOPIC_EXISTS, f"Topic '{topic}' already exists.")),
+                (created(name="__cluster_metadata"),
+                 (INVALID_REQUEST, "Creation of internal topic __cluster_metadata is prohibited.")),
+                (created(num_partitions=0),
+                 (INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")),
+                (created(replication_factor=0),
+                 (INVALID_RF, "Replication factor must be larger than 0, or -1 to use the default value.")),
+                (by_hand((1, [1]), (0, [1])), (NONE, None)),
+                (by_hand((0, [1]), num_partitions=1), (INVALID_REQUEST, given + "numPartitions was not set to -1.")),
+                (by_hand((0, [1]), replication_factor=1),
+                 (INVALID_REQUEST, given + "replication factor was not set to -1.")),
+                (by_hand((0, [])), (INVALID_ASSIGNMENT, assignment + "an empty replica list.")),
+                (by_hand((0, [1, 1])), (INVALID_ASSIGNMENT, assignment + "the broker 1 more than once.")),
+                (by_hand((0, [2])), (INVALID_ASSIGNMENT, assignment + "broker 2, but no such broker is registered.")),
+                (by_hand((0, [1]), (2, [1])),
+                 (INVALID_ASSIGNMENT, "partitions should be a consecutive 0-based integer sequence")),
+                (by_hand((0, [1]), (0, [1])),
+                 (INVALID_ASSIGNMENT, "Found multiple manual partition assignments for partition 0")),
+                (grown(topic, 2), (INVALID_PARTITIONS, "Topic already has 2 partition(s).")),
+                (grown(topic, 1), (INVALID_PARTITIONS, here + "1 would not be an increase.")),
+                (grown(topic, 4, [1]), (INVALID_ASSIGNMENT, "Attempted to add 2 additional partition(s), but only 1 "
+                                                            "assignment(s) were specified.")),
+                (grown(topic, 3, [2]), (INVALID_ASSIGNMENT, assignment + "broker 2, but no such broker is registered.")),
+                (deleted(name="absent"), (UNKNOWN_TOPIC, "This server does not host this topic-partition.")),
+                (deleted(name=None, topic_id=nobody), (UNKNOWN_ID, "This server does not host this topic ID.")),
+                (deleted(name="absent", topic_id=nobody),
+                 (INVALID_REQUEST, "You may not specify both topic name and topic id.")),
+                (deleted(name=None), (INVALID_REQUEST, "Neither topic name nor id were specified.")),
+                (elected("absent", 0), (UNKNOWN_TOPIC, "No such topic as absent")),
+                (elected(topic, 2), (UNKNOWN_TOPIC, f"No such partition as {topic}-2")),
+                (elected(topic, 0), (ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")),
+                (elected(topic, 0, 7), (INVALID_REQUEST, "Unknown election type 7")),
+                (moved(topic, 0, [1]), (NONE, None)),
+                (moved(topic, 0, None), (NO_REASSIGNMENT, None)),
+                (moved(topic, 9, [1]), (UNKNOWN_TOPIC, f"Unable to find partition {topic}:9.")),
+                (moved("absent", 0, [1]), (UNKNOWN_TOPIC, "Unable to find a topic named absent."))):
+            equal(actual, wanted, "error")
 
 
 # ---- producers, the controller ----
