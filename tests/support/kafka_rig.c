@@ -93,6 +93,38 @@ void kafka_rig_done(struct kafka_rig *g)
     test_shard_done(&g->ts);
 }
 
+void kafka_rig_send_frame(struct kafka_rig *g, struct slice frame)
+{
+    uint8_t prefix[4] = {
+        (uint8_t)(frame.size >> 24),
+        (uint8_t)(frame.size >> 16),
+        (uint8_t)(frame.size >> 8),
+        (uint8_t)frame.size,
+    };
+    fake_peer_send(g->peer, prefix, sizeof(prefix));
+    fake_peer_send(g->peer, frame.data, frame.size);
+    kafka_rig_run(g);
+}
+
+void kafka_rig_redial(struct kafka_rig *g)
+{
+    if (!fake_peer_is_closed(g->peer)) {
+        return;
+    }
+    fake_peer_free(g->peer);
+    g->peer = fake_transport_dial(g->ft, g->port, "client:1");
+    g->read_pos = 0;
+    kafka_rig_run(g);
+}
+
+void kafka_rig_limit_requests(struct kafka_rig *g, size_t size)
+{
+    cr_assert(eq(u32, g->dispatch->busy_count, 0));
+    for (struct list *n = g->dispatch->idle.next; n != &g->dispatch->idle; n = n->next) {
+        container_of(n, struct request, link)->arena.size_max = size;
+    }
+}
+
 void kafka_rig_send(struct kafka_rig *g,
                     const struct schema_api *api,
                     int16_t version,

@@ -53,5 +53,14 @@ void kafka_rig_send(struct kafka_rig *g,
 /* The next answer, of an expected kind; NULL if none has come. */
 const void *kafka_rig_answer(struct kafka_rig *g, const struct schema_api *api, int16_t version);
 
+/* The same with the bytes of a frame, its length left out. */
+void kafka_rig_send_frame(struct kafka_rig *g, struct slice frame);
+
+/* Another client, if the last one's connection is closed. */
+void kafka_rig_redial(struct kafka_rig *g);
+
+/* What requests may take of memory from now on, decoded form included. None may be under way. */
+void kafka_rig_limit_requests(struct kafka_rig *g, size_t size);
+
 /* Bytes of the shard's pool in use. */
 size_t kafka_rig_memory(const struct kafka_rig *g);

@@ -33,8 +33,26 @@ static void *take(struct arena *a, size_t size)
     return memory;
 }
 
+static bool is_known(const struct sample *s, struct rand *random)
+{
+    return s->word != NULL && rand_one_in(random, 2);
+}
+
+static void fill_number(const struct sample *s, struct rand *random, void *v, size_t size)
+{
+    if (!is_known(s, random)) {
+        rand_bytes(random, v, size);
+        return;
+    }
+    const int64_t number = (int64_t)rand_below(random, 11) - 1;
+    memcpy(v, &number, size); /* Little-endian, as all we build for. */
+}
+
 static struct slice random_slice(struct sample *s, enum schema_type type, struct rand *random)
 {
+    if (type == SCHEMA_STRING && is_known(s, random)) {
+        return slice_of_string(s->word);
+    }
     /* Long ones now and then: compact lengths of two bytes, tagged fields whose size is. */
     const size_t size = rand_below(random, rand_one_in(random, 20) ? 300 : 12);
     uint8_t *data = take(&s->arena, size);
@@ -60,20 +78,24 @@ static void fill_scalar(struct sample *s, enum schema_type type, struct rand *ra
         *(struct slice *)v = random_slice(s, type, random);
         break;
     case SCHEMA_INT8:
-        rand_bytes(random, v, sizeof(int8_t));
+        fill_number(s, random, v, sizeof(int8_t));
         break;
     case SCHEMA_INT16:
     case SCHEMA_UINT16:
-        rand_bytes(random, v, sizeof(int16_t));
+        fill_number(s, random, v, sizeof(int16_t));
         break;
     case SCHEMA_INT32:
-        rand_bytes(random, v, sizeof(int32_t));
+        fill_number(s, random, v, sizeof(int32_t));
         break;
     case SCHEMA_INT64:
-        rand_bytes(random, v, sizeof(int64_t));
+        fill_number(s, random, v, sizeof(int64_t));
         break;
     case SCHEMA_UUID:
-        rand_bytes(random, v, sizeof(struct uuid));
+        if (is_known(s, random)) {
+            memset(v, s->word[0], sizeof(struct uuid));
+        } else {
+            rand_bytes(random, v, sizeof(struct uuid));
+        }
         break;
     case SCHEMA_STRUCT:
         assert(false && "not a scalar");

@@ -21,6 +21,9 @@ struct sample {
     void *value; /* The C struct, with its defaults at first. */
     struct arena arena;
     char name[SAMPLE_NAME_SIZE]; /* "fetch_request v12", for failure messages. */
+    /* Half of the values are what a handler may know: strings this word, all bytes of ids its first
+     * letter, numbers below ten. NULL: none. */
+    const char *word;
 };
 
 void sample_init(struct sample *s, const struct schema_api *api, bool is_request, int16_t version);
