@@ -173,6 +173,8 @@ def ci(totals):
         return
     run(totals, "lint", [sys.executable, "tests/lint/lint.py", "--build", "build/debug"])
     unit(totals, "asan")
+    run(totals, "hostile requests, asan", [sys.executable, "tests/interop/test_hostile.py", "every_byte"],
+        {"COREFLUME": str(ROOT / "build/asan/coreflume")})
     unit(totals, "clang")
     campaign(totals, sim)
     run(totals, "simulator, same seed same hash",

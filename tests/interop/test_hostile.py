@@ -6,13 +6,12 @@ import time
 
 from support import wire
 from support.check import equal, expect, run_all
-from support.definitions import ask, codec, has, send
-from support.node import Node, fresh_dir, refused_start
+from support.definitions import ask, codec, has, name_of, receive, send
+from support.node import Node, binary, fresh_dir, refused_start
 from support.wire import Connection, batch
 
 NONE = 0
-KEYS = ("produce", "fetch", "list_offsets", "metadata", "find_coordinator", "create_topics", "delete_topics",
-        "init_producer_id")
+PRODUCE, CREATE_TOPICS = 0, 19
 
 
 def rss_kib(node):
@@ -32,48 +31,77 @@ def filled(c, message):
     def one(f):
         if f.is_struct:
             return filled(c, f.struct)
-        if f.type == "records":
-            return batch([b"v"])
-        return {"uuid": c.default(f), "string": "t", "bytes": b"b"}.get(f.type, 1)
+        return {"uuid": c.default(f), "string": "t", "bytes": b"b", "records": b"r"}.get(f.type, 1)
     return {f.name: [one(f), one(f)] if f.is_array else one(f)
             for f in message.plain() if has(f.versions, c.version)}
 
 
-def mutations(body, rng):
-    for size in range(len(body)):
-        yield body[:size]
+def cut(body):
+    return (body[:size] for size in range(len(body)))
+
+
+def swollen(body):
     giants = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xfe", b"\x80\0\0\0", b"\xff\xff\xff\xff\x07", b"\xff" * 9 + b"\x01")
-    for at in range(len(body)):
-        for giant in giants:
-            yield body[:at] + giant + body[at + len(giant):]
-    for _ in range(20):
+    return (body[:at] + giant + body[at + len(giant):] for at in range(len(body)) for giant in giants)
+
+
+def flipped(body, rng, count):
+    for _ in range(count):
         data = bytearray(body)
         for _ in range(3):
             data[rng.randrange(len(data))] = rng.randrange(256)
         yield bytes(data)
 
 
+class Attacker:
+    """Sends what may be no request. It is answered with a well-formed message, or costs its connection."""
+
+    def __init__(self, node):
+        self.node, self.connection = node, None
+
+    def send(self, c, data):
+        if self.connection is None:
+            self.connection = Connection(self.node.kafka, 1 if c.api.key == PRODUCE else 10)
+        correlation_id = self.connection.send(c.api.key, c.version, data, c.flexible)
+        try:
+            receive(self.connection, name_of(c.api.key), c.version, correlation_id)
+        except EOFError as e:
+            expect("of" not in str(e).split(), f"an answer that ends early: {e}")
+            self.close()
+        except TimeoutError:
+            expect(c.api.key == PRODUCE, "no answer")  # acks became 0.
+            self.close()
+
+    def close(self):
+        if self.connection is not None:
+            self.connection.socket.close()
+        self.connection = None
+
+
 def test_requests_cut_and_swollen_at_every_byte():
-    """Every request is answered or costs its connection, within no memory to speak of."""
+    """Of every listed version of every API, within no memory to speak of. Fixed seeds, and no topic of that name."""
     rng = random.Random(7)
-    with Node(fresh_dir("hostile_requests") / "data") as node:
-        expect_alive(node, "before")
+    with Node(fresh_dir("hostile_requests") / "data", "--set", "auto.create.topics.enable=false") as node:
+        attacker = Attacker(node)
+        with Connection(node.kafka) as c:
+            listed = [(k["api_key"], k["min_version"], k["max_version"]) for k in ask(c, "api_versions", 0, {})["api_keys"]]
         before = rss_kib(node)
-        for name in KEYS:
-            newest = codec(name, 0).api.stable_max
-            for version in {newest, max(codec(name, 0).api.versions[0], 3 if name == "produce" else 0)}:
-                c = codec(name, version)
+        sent = 0
+        for key, low, high in sorted(listed, key=lambda k: (k[0] == CREATE_TOPICS, k)):
+            low = 3 if key == PRODUCE else low
+            for version in range(low, high + 1):
+                c = codec(name_of(key), version)
                 body = c.write(c.api.request.root, filled(c, c.api.request.root))
-                for data in mutations(body, rng):
-                    with Connection(node.kafka) as connection:
-                        connection.send(c.api.key, version, data, c.flexible)
-                        try:
-                            connection.receive()
-                        except EOFError:
-                            pass
+                attacker.close()
+                attacks = [*cut(body), *flipped(body, rng, 10 if body else 0), *(swollen(body) if version == high else ())]
+                for data in attacks:
+                    attacker.send(c, data)
+                sent += len(attacks)
+        attacker.close()
+        print(f"{sent} requests to {len(listed)} APIs")
         expect_alive(node, "after")
         grown = rss_kib(node) - before
-        expect(grown < 32 << 10, f"grew by {grown} KiB")
+        expect("asan" in binary() or grown < 32 << 10, f"grew by {grown} KiB")  # ASan keeps what was freed.
         equal(node.stop()[0], 0, "exit code")
 
 

@@ -1,6 +1,7 @@
 """Any message of any version, from the same definitions the codec is generated from: dicts in, dicts
 out. What a dict leaves out has its default."""
 import pathlib
+import re
 import sys
 import uuid
 
@@ -118,6 +119,17 @@ def codec(name, version):
     if name not in APIS:
         APIS[name] = load(name)
     return Codec(APIS[name], version)
+
+
+KEYS = {}
+
+
+def name_of(key):
+    """The name of an API as the definitions have it."""
+    if not KEYS:
+        for path in (ROOT / "kafka/proto/defs").glob("*.def"):
+            KEYS[int(re.search(r"^api (\d+)", path.read_text(), re.M).group(1))] = path.stem
+    return KEYS[key]
 
 
 def send(connection, name, version, request):

@@ -111,11 +111,11 @@ class Reader:
 
     def string(self):
         size = self.i16()
-        return None if size < 0 else self.take(size).decode()
+        return None if size < 0 else self.take(size).decode(errors="replace")
 
     def compact(self):
         size = self.uvarint()
-        return None if size == 0 else self.take(size - 1).decode()
+        return None if size == 0 else self.take(size - 1).decode(errors="replace")
 
     def bytes(self):
         size = self.i32()
