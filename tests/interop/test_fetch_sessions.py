@@ -5,8 +5,9 @@ import uuid
 
 from support.check import equal, expect, run_all
 from support.definitions import ask
+from support.node import Node, fresh_dir
 from support.shared import SharedNode
-from support.wire import batch, batches
+from support.wire import Connection, batch, batches
 
 NONE, UNKNOWN_TOPIC, NOT_FOUND, INVALID_EPOCH, UNKNOWN_ID, TOPIC_ID_ERROR = 0, 3, 70, 71, 100, 106
 SLOTS = 8
@@ -177,6 +178,34 @@ def test_a_session_of_many_partitions():
         for t in topics:
             c.produce(t, 5, batch([b"x"]))
         equal(set(session.fetch()), {(t, 5) for t in topics[7:]}, "of those that are left")
+
+
+def test_a_session_spans_all_cores():
+    """Partitions of every core in one session; and a session is answered, or refused and opened anew, by whichever
+    core takes the connection."""
+    with Node(fresh_dir("fetch_sessions_cores") / "data", "--cores", "all") as own:
+        with Connection(own.kafka) as producer:
+            equal(producer.create_topic("t", 16), NONE, "create")
+            every = [of("t", *(part(p) for p in range(16)))]
+            readers = []
+            for _ in range(8):
+                readers.append(Session(Connection(own.kafka), every))
+                expect(readers[-1].id > 0, "a session")
+            for partition in range(16):
+                equal(producer.produce("t", partition, batch([b"x"]))[:2], (NONE, 0), "produce")
+            for reader in readers:
+                told = {}
+                for _ in range(16):  # An answer may come before another core has told of its records.
+                    told.update({p: offsets for (_, p), (_, offsets) in reader.fetch(max_wait_ms=1000).items()})
+                    if len(told) == 16:
+                        break
+                equal(told, {p: [0] for p in range(16)}, "each record, once")
+                equal(reader.fetch([of("t", *(part(p, 1) for p in range(16)))]), {}, "all read")
+            for reader in readers:
+                with Connection(own.kafka) as other:
+                    answer = ask(other, "fetch", 12, {"session_id": reader.id, "session_epoch": reader.epoch, "max_wait_ms": 0})
+                    expect(answer["error_code"] in (NONE, NOT_FOUND), f"error {answer['error_code']}")
+                reader.c.socket.close()
 
 
 run_all(globals())
