@@ -161,7 +161,8 @@ static bool check_all(struct request *r, struct config_alter *alter)
         }
         a->name = a->resource_name;
         check_resource(r, alter, a);
-        if (a->error == KAFKA_NONE && !check_changes(r, a)) {
+        /* A broker's name for which there was no memory must not be taken for that of all. */
+        if (slice_is_null(a->name) || (a->error == KAFKA_NONE && !check_changes(r, a))) {
             return false;
         }
     }

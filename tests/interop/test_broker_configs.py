@@ -190,6 +190,10 @@ def test_values_that_are_too_long():
         for kind, name, key in ((TOPIC, topic, "retention.ms"), (BROKER, "", "some.plugin"), (GROUP, "g", "share.isolation.level")):
             for size in (32768, 70000):
                 equal(alter(c, kind, name, (key, SET, "1" * size))[0], INVALID_CONFIG, f"{key}, {size} characters")
+        created = ask(c, "create_topics", 7, {"timeout_ms": 10000, "topics": [{
+            "name": "long", "num_partitions": 1, "replication_factor": 1,
+            "configs": [{"name": "retention.ms", "value": "1" * 40000}]}]})
+        equal(created["topics"][0]["error_code"], INVALID_CONFIG, "of a new topic")
         equal(alter(c, BROKER, "", ("some.plugin", SET, "1" * 32767))[0], NONE, "as long as may be")
         put(c, BROKER, "", some_plugin=None)
 
