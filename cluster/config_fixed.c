@@ -152,17 +152,9 @@ static const char *const names[] = { /* In order. */
 };
 /* clang-format on */
 
-struct key {
-    const char *text;
-    size_t size;
-};
-
 static int compare(const void *key, const void *name)
 {
-    const struct key *k = key;
-    const char *other = *(const char *const *)name;
-    const int order = strncmp(k->text, other, k->size);
-    return order != 0 ? order : -(other[k->size] != '\0');
+    return slice_compare(*(const struct slice *)key, slice_of_string(*(const char *const *)name));
 }
 
 static bool has_prefix(struct slice name, const char *prefix)
@@ -177,8 +169,6 @@ bool config_is_fixed(struct slice name)
     if (has_prefix(name, "coreflume.") || has_prefix(name, "listener.name.")) {
         return true;
     }
-    const struct key key = {.text = (const char *)name.data, .size = name.size};
-    return name.size > 0 &&
-           bsearch(&key, names, sizeof(names) / sizeof(names[0]), sizeof(names[0]), compare) !=
-               NULL;
+    return bsearch(&name, names, sizeof(names) / sizeof(names[0]), sizeof(names[0]), compare) !=
+           NULL;
 }

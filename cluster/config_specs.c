@@ -341,7 +341,7 @@ static enum err check_group(const struct config_pair *pair, char *why)
     }
     enum err e = topic_config_check_value(&spec, pair->value, why);
     if (e == ERR_OK && strcmp(spec.name, "share.auto.offset.reset") == 0) {
-        return check_offset_reset(pair->value, why);
+        return check_offset_reset(topic_config_trim(pair->value), why);
     }
     int64_t number;
     if (e != ERR_OK || !parse(&spec, pair->value, &number)) {

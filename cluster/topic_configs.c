@@ -119,9 +119,18 @@ const struct topic_config *topic_config_at(uint32_t index)
 
 const struct topic_config *topic_config_by_name(struct slice name)
 {
-    for (uint32_t i = 0; i < TABLE_COUNT; i++) {
-        if (slice_equal_string(name, table[i].name)) {
-            return &table[i];
+    uint32_t low = 0;
+    uint32_t high = TABLE_COUNT;
+    while (low < high) {
+        const uint32_t middle = low + (high - low) / 2;
+        const int order = slice_compare(name, slice_of_string(table[middle].name));
+        if (order == 0) {
+            return &table[middle];
+        }
+        if (order < 0) {
+            high = middle;
+        } else {
+            low = middle + 1;
         }
     }
     return NULL;
@@ -170,7 +179,7 @@ const char *topic_config_effective(const struct topic_config_set *set,
 
 /* ---- parsing ---- */
 
-static struct slice trim(struct slice s)
+struct slice topic_config_trim(struct slice s)
 {
     while (s.size > 0 && s.data[0] <= ' ') {
         s.data++;
@@ -215,7 +224,7 @@ static bool parse_integer(struct slice text, int64_t *ret_number)
 
 bool topic_config_parse_number(struct slice text, int64_t *ret_number)
 {
-    return parse_integer(trim(text), ret_number);
+    return parse_integer(topic_config_trim(text), ret_number);
 }
 
 static bool parse_boolean(struct slice text, bool *ret_value)
@@ -260,12 +269,12 @@ bool topic_config_next_member(struct slice *list, struct slice *ret_member)
     }
     const uint8_t *comma = memchr(list->data, ',', list->size);
     if (comma == NULL) {
-        *ret_member = trim(*list);
+        *ret_member = topic_config_trim(*list);
         *list = (struct slice){0};
         return true;
     }
     size_t size = (size_t)(comma - list->data);
-    *ret_member = trim(slice_of(list->data, size));
+    *ret_member = topic_config_trim(slice_of(list->data, size));
     *list = slice_of(comma + 1, list->size - size - 1);
     return true;
 }
@@ -483,7 +492,7 @@ enum err topic_config_check_value(const struct topic_config *config,
     if (given.size > 0 && memchr(given.data, '\0', given.size) != NULL) {
         return say_invalid(config, slice_of_string(""), "Contains a NUL character", why);
     }
-    const struct slice value = trim(given);
+    const struct slice value = topic_config_trim(given);
     bool flag;
     switch (config->type) {
     case TOPIC_CONFIG_BOOLEAN:
@@ -525,7 +534,7 @@ int64_t topic_config_number(const struct topic_config *config, const char *value
 {
     char why[TOPIC_CONFIG_WHY_SIZE];
     int64_t number = 0;
-    struct slice text = trim(slice_of_string(value));
+    struct slice text = topic_config_trim(slice_of_string(value));
     if (check_integer(config, text, why) != ERR_OK) {
         text = slice_of_string(config->default_value);
     }
@@ -542,7 +551,7 @@ static int64_t effective_integer(const struct topic_config_set *set, const char 
 static bool effective_boolean(const struct topic_config_set *set, const char *name)
 {
     bool value = false;
-    (void)parse_boolean(trim(slice_of_string(effective_text(set, name))), &value);
+    (void)parse_boolean(topic_config_trim(slice_of_string(effective_text(set, name))), &value);
     return value;
 }
 
@@ -583,7 +592,8 @@ static void derive_codec(const struct topic_config_set *set, struct topic_settin
         {"lz4", CODEC_LZ4, "compression.lz4.level"},
         {"zstd", CODEC_ZSTD, "compression.zstd.level"},
     };
-    const struct slice word = trim(slice_of_string(effective_text(set, "compression.type")));
+    const struct slice word =
+        topic_config_trim(slice_of_string(effective_text(set, "compression.type")));
     settings->codec = TOPIC_CODEC_PRODUCER;
     settings->codec_level = 0;
     for (size_t i = 0; i < sizeof(codecs) / sizeof(codecs[0]); i++) {
@@ -600,7 +610,7 @@ static void derive_compaction(const struct topic_config_set *set, struct compact
 {
     const char *name = "min.cleanable.dirty.ratio";
     double ratio;
-    if (!parse_ratio(trim(slice_of_string(effective_text(set, name))), &ratio)) {
+    if (!parse_ratio(topic_config_trim(slice_of_string(effective_text(set, name))), &ratio)) {
         bool is_ratio = parse_ratio(slice_of_string(known(name)->default_value), &ratio);
         assert(is_ratio);
     }

@@ -129,6 +129,8 @@ int64_t topic_config_number(const struct topic_config *config, const char *value
 enum err topic_config_check_set(const struct topic_config_set *set,
                                 char why[TOPIC_CONFIG_WHY_SIZE]);
 
+/* Without the blanks around it. */
+struct slice topic_config_trim(struct slice text);
 /* Cuts the next member, without blanks around it, off a comma list; false at its end. */
 bool topic_config_next_member(struct slice *list, struct slice *ret_member);
 bool topic_config_has_member(struct slice list, struct slice word);

@@ -338,6 +338,25 @@ enum err sim_node_create_partitions(struct sim_node *n,
     return run_request(n, shard_id, &r);
 }
 
+enum err sim_node_alter_broker(
+    struct sim_node *n, uint16_t shard_id, const char *broker, const char *name, const char *value)
+{
+    const struct config_change change = {
+        .operation = value == NULL ? CONFIG_DELETE : CONFIG_SET,
+        .name = slice_of_string(name),
+        .value = slice_of_string(value),
+    };
+    struct controller_request r = {
+        .kind = CONTROLLER_ALTER_CONFIGS,
+        .in.alter_configs =
+            {
+                .name = slice_of_string(broker),
+                .changes = {.kind = CONFIG_RESOURCE_BROKER, .changes = &change, .count = 1},
+            },
+    };
+    return run_request(n, shard_id, &r);
+}
+
 enum err sim_node_delete_topic(struct sim_node *n, uint16_t shard_id, const char *name)
 {
     struct controller_request r = {

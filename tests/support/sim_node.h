@@ -84,6 +84,9 @@ enum err sim_node_create_partitions(struct sim_node *n,
                                     uint16_t shard_id,
                                     const char *name,
                                     int32_t partitions_count);
+/* Sets, or with NULL deletes, a configuration of a broker ("" = of all), likewise. */
+enum err sim_node_alter_broker(
+    struct sim_node *n, uint16_t shard_id, const char *broker, const char *name, const char *value);
 enum err sim_node_delete_topic(struct sim_node *n, uint16_t shard_id, const char *name);
 int64_t sim_node_allocate_producer_id(struct sim_node *n, uint16_t shard_id);
 /* Submits op from the given shard and waits; returns its result. */

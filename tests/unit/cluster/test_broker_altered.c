@@ -53,15 +53,6 @@ static void ask(struct sim_node *n,
     controller_submit(sim_node_cluster(n, shard), &a->request);
 }
 
-static enum err
-alter(struct sim_node *n, uint16_t shard, const char *broker, const char *name, const char *value)
-{
-    struct asked a;
-    ask(n, shard, &a, broker, name, value);
-    cr_assert(sim_node_run_until(n, &a.is_done));
-    return a.request.result;
-}
-
 /* Of all topics but "own", on every shard. */
 static void expect_sizes(struct sim_node *n, uint32_t size_max, uint32_t topics_count)
 {
@@ -122,23 +113,23 @@ Test(broker_altered, topics_follow_on_every_shard_and_after_every_restart)
     struct sim_node *n = start(disk, 3, 1);
     create_topics(n);
     expect_sizes(n, 1048588, TOPICS);
-    cr_assert(eq(int, alter(n, 2, "", "message.max.bytes", "500"), ERR_OK));
+    cr_assert(eq(int, sim_node_alter_broker(n, 2, "", "message.max.bytes", "500"), ERR_OK));
     expect_sizes(n, 500, TOPICS);
-    cr_assert(eq(int, alter(n, 1, "1", "message.max.bytes", "600"), ERR_OK));
+    cr_assert(eq(int, sim_node_alter_broker(n, 1, "1", "message.max.bytes", "600"), ERR_OK));
     expect_sizes(n, 600, TOPICS);
     struct uuid id;
     cr_assert(eq(int, sim_node_create_topic(n, 1, "later", 1, &id), ERR_OK));
     expect_sizes(n, 600, TOPICS + 1);
-    cr_assert(eq(int, alter(n, 0, "", "message.max.bytes", "x"), ERR_INVALID));
+    cr_assert(eq(int, sim_node_alter_broker(n, 0, "", "message.max.bytes", "x"), ERR_INVALID));
     const uint16_t shards[] = {1, 4};
     for (int i = 0; i < 2; i++) {
         stop(n);
         n = start(disk, shards[i], 2 + (uint64_t)i);
         expect_sizes(n, 600, TOPICS + 1);
     }
-    cr_assert(eq(int, alter(n, 3, "1", "message.max.bytes", NULL), ERR_OK));
+    cr_assert(eq(int, sim_node_alter_broker(n, 3, "1", "message.max.bytes", NULL), ERR_OK));
     expect_sizes(n, 500, TOPICS + 1);
-    cr_assert(eq(int, alter(n, 0, "", "message.max.bytes", NULL), ERR_OK));
+    cr_assert(eq(int, sim_node_alter_broker(n, 0, "", "message.max.bytes", NULL), ERR_OK));
     expect_sizes(n, 1048588, TOPICS + 1);
     cr_assert(
         eq(u32, metadata_config_resources(cluster_metadata(sim_node_cluster(n, 2)))->count, 0));
@@ -225,7 +216,7 @@ Test(broker_altered, the_brokers_own_are_told_on_each_shard)
     memset(told_count, 0, sizeof(told_count));
     struct sim_node *n = start(disk, 3, 9);
     cr_assert(eq(u32, told_count[0], 0));
-    cr_assert(eq(int, alter(n, 0, "", "max.connections", "30"), ERR_OK));
+    cr_assert(eq(int, sim_node_alter_broker(n, 0, "", "max.connections", "30"), ERR_OK));
     for (int s = 0; s < 3; s++) {
         cr_assert(eq(u32, told_count[s], 1));
         cr_assert(eq(i64, told_value[s], 30));
@@ -236,11 +227,13 @@ Test(broker_altered, the_brokers_own_are_told_on_each_shard)
         cr_assert(eq(u32, told_count[s], 2));
         cr_assert(eq(i64, told_value[s], 30));
     }
-    cr_assert(eq(int, alter(n, 1, "", "max.connections", NULL), ERR_OK));
+    cr_assert(eq(int, sim_node_alter_broker(n, 1, "", "max.connections", NULL), ERR_OK));
     cr_assert(eq(i64, told_value[2], 7));
-    cr_assert(eq(int, alter(n, 1, "1", "log.cleaner.backoff.ms", "0"), ERR_OK));
-    cr_assert(eq(int, alter(n, 1, "1", "log.cleaner.dedupe.buffer.size", "1048576"), ERR_OK));
-    cr_assert(eq(int, alter(n, 1, "1", "producer.id.expiration.ms", "5"), ERR_OK));
+    cr_assert(eq(int, sim_node_alter_broker(n, 1, "1", "log.cleaner.backoff.ms", "0"), ERR_OK));
+    cr_assert(eq(int,
+                 sim_node_alter_broker(n, 1, "1", "log.cleaner.dedupe.buffer.size", "1048576"),
+                 ERR_OK));
+    cr_assert(eq(int, sim_node_alter_broker(n, 1, "1", "producer.id.expiration.ms", "5"), ERR_OK));
     cr_assert(
         eq(i64, cluster_broker_number(sim_node_cluster(n, 0), "producer.id.expiration.ms", 9), 5));
     stop(n);

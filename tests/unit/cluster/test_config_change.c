@@ -195,6 +195,7 @@ static const struct setting settings[] = {
      "5",
      ERR_CONFIG_INVALID,
      "Unknown group config name: retention.ms"},
+    {32, CONFIG_SET, "share.auto.offset.reset", " latest ", ERR_OK, " latest "},
     {32,
      CONFIG_SET,
      "share.auto.offset.reset",
@@ -292,6 +293,25 @@ Test(config_change, of_brokers_groups_and_subscriptions)
         } else {
             cr_assert(eq(str, list.entries[0].value, (char *)s->wanted), "%s", s->name);
         }
+        config_list_done(&list);
+    }
+}
+
+/* Bytes from outside: names are as long as they say, whatever is in them. */
+Test(config_change, names_are_no_c_strings)
+{
+    static const char names[][24] = {"node.id", "node.id\0and much more", "\0", "node.i"};
+    static const size_t sizes[] = {7, 21, 1, 6};
+    for (size_t i = 0; i < 4; i++) {
+        const struct slice name = slice_of(names[i], sizes[i]);
+        const struct config_change change = {CONFIG_SET, name, slice_of_string("5")};
+        const struct config_changes all = {
+            .kind = CONFIG_RESOURCE_BROKER, .changes = &change, .count = 1};
+        struct config_list list = {0};
+        char why[TOPIC_CONFIG_WHY_SIZE] = "";
+        cr_assert(eq(int, config_is_fixed(name), i == 0));
+        const enum err e = config_list_change(&list, &all, why);
+        cr_assert(eq(int, e, i == 3 ? ERR_OK : ERR_INVALID), "%zu", i);
         config_list_done(&list);
     }
 }

@@ -1,5 +1,6 @@
 /* Crashes of a whole node on the simulated disk: whatever was answered is there afterwards, at its
- * offset and once; terms rise; producer ids never repeat; deleted topics leave nothing behind.
+ * offset and once; terms rise; producer ids never repeat; deleted topics leave nothing behind; a
+ * broker is configured as it was last altered.
  *
  * Each seed is a life of several machines' starts: producers with sequence numbers write to a few
  * partitions, topics come and go, and at a random step (also while starting) the power fails or the
@@ -53,6 +54,8 @@ struct world {
     struct producer producers[PARTITIONS];
     int64_t pid_last;
     int32_t epoch_last;
+    int jitter_tried; /* Of all brokers; what is in effect is one of the two, or between. */
+    int jitter_done;
 };
 
 static void build(struct producer *p)
@@ -190,8 +193,33 @@ static void grow(struct world *w)
     }
 }
 
+static void alter(struct world *w)
+{
+    char value[16];
+    (void)snprintf(value, sizeof(value), "%d", ++w->jitter_tried);
+    const uint16_t shard = (uint16_t)(w->jitter_tried % w->n->shards_count);
+    cr_assert(eq(int, sim_node_alter_broker(w->n, shard, "", "log.roll.jitter.ms", value), ERR_OK));
+    w->jitter_done = w->jitter_tried;
+}
+
+static void check_altered(struct world *w)
+{
+    for (uint16_t s = 0; s < w->n->shards_count; s++) {
+        const struct metadata *m = cluster_metadata(sim_node_cluster(w->n, s));
+        const char *value = metadata_broker_config(m, "log.roll.jitter.ms");
+        const int64_t jitter = value == NULL ? 0 : strtol(value, NULL, 10);
+        cr_assert(ge(i64, jitter, w->jitter_done));
+        cr_assert(le(i64, jitter, w->jitter_tried));
+        for (uint32_t i = 0; i < metadata_topics_count(m); i++) {
+            const struct topic *t = metadata_topic_at(m, i);
+            cr_assert(eq(i64, t->settings.segment_jitter_ms_max, jitter));
+        }
+    }
+}
+
 static void after_start(struct world *w)
 {
+    check_altered(w);
     const int32_t epoch = metadata_leader_epoch(cluster_metadata(sim_node_cluster(w->n, 0)));
     cr_assert(lt(i32, w->epoch_last, epoch));
     w->epoch_last = epoch;
@@ -232,6 +260,7 @@ static void churn(struct world *w, int round)
     } else {
         cr_assert(eq(int, sim_node_delete_topic(w->n, 0, name), ERR_OK));
     }
+    alter(w);
 }
 
 static void live(struct world *w, uint64_t steps)
