@@ -72,7 +72,7 @@ static const struct cli_option alter_options[] = {
 
 static const struct cli_option produce_options[] = {
     {.letter = 'k', .name = "key", .kind = CLI_TEXT, .value = "KEY", .help = "key of every record"},
-    {.letter = 'K', .name = "key-separator", .kind = CLI_TEXT, .value = "TEXT", .help = "lines are KEY TEXT VALUE: what stands between"},
+    {.letter = 'K', .name = "key-separator", .kind = CLI_TEXT, .value = "TEXT", .help = "lines are KEY TEXT VALUE: what stands between ('\\t')"},
     {.letter = 'f', .name = "format", .kind = CLI_TEXT, .value = "FORMAT", .help = "how records stand in the input (default '%v\\n')"},
     {.letter = 'i', .name = "input", .kind = CLI_TEXT, .value = "FILE", .help = "where they stand (default: standard input)"},
     {.letter = 'H', .name = "header", .kind = CLI_TEXT, .value = "NAME=VALUE", .help = "a header of every record; NAME alone: a null one", .is_repeatable = true},

@@ -39,6 +39,37 @@ static size_t read_escape(const char *text, char *ret_character)
     return low < 0 ? 0 : 3;
 }
 
+/* The escape at text, its backslash included. Returns how many characters it takes; 0 with why. */
+static size_t take_escape(const char *text, char *ret_character, char why[CLI_FORMAT_WHY_SIZE])
+{
+    const size_t taken = read_escape(text + 1, ret_character);
+    if (taken == 0) {
+        (void)snprintf(why,
+                       CLI_FORMAT_WHY_SIZE,
+                       "'\\%.1s' means nothing: \\n \\t \\r \\0 \\\\ \\xHH do",
+                       text + 1);
+        return 0;
+    }
+    return 1 + taken;
+}
+
+enum err
+cli_unescape(const char *text, char *ret_bytes, size_t *ret_size, char why[CLI_FORMAT_WHY_SIZE])
+{
+    size_t size = 0;
+    for (const char *p = text; *p != '\0';) {
+        const size_t taken = *p == '\\' ? take_escape(p, &ret_bytes[size], why) : 1;
+        if (taken == 0) {
+            return ERR_INVALID;
+        }
+        ret_bytes[size] = *p == '\\' ? ret_bytes[size] : *p;
+        size++;
+        p += taken;
+    }
+    *ret_size = size;
+    return ERR_OK;
+}
+
 static void end_literal(struct cli_format *f, size_t *literal_from, size_t at)
 {
     if (at > *literal_from) {
@@ -54,16 +85,12 @@ static enum err take_apart(struct cli_format *f, const char *text, char why[CLI_
     size_t literal_from = 0;
     for (const char *p = text; *p != '\0'; p++) {
         if (*p == '\\') {
-            const size_t taken = read_escape(p + 1, &f->text[size]);
+            const size_t taken = take_escape(p, &f->text[size], why);
             if (taken == 0) {
-                (void)snprintf(why,
-                               CLI_FORMAT_WHY_SIZE,
-                               "'\\%.1s' means nothing: \\n \\t \\r \\0 \\\\ \\xHH do",
-                               p + 1);
                 return ERR_INVALID;
             }
             size++;
-            p += taken;
+            p += taken - 1;
         } else if (*p != '%' || p[1] == '%') {
             f->text[size++] = *p;
             p += *p == '%';

@@ -29,6 +29,11 @@ struct cli_format {
     struct slice null_text; /* What stands for a null key or value. Null: nothing does. */
 };
 
+/* Carries out the escapes of formats in text that has no letters: -K '\t'. *ret_size bytes, at most
+ * as many as text has. ERR_INVALID with why. */
+enum err
+cli_unescape(const char *text, char *ret_bytes, size_t *ret_size, char why[CLI_FORMAT_WHY_SIZE]);
+
 /* topic, and null_text, which the caller may set behind this, must outlive it. ERR_INVALID with why
  * for what is not a format; ERR_BUSY. */
 enum err cli_format_init(struct cli_format *f,

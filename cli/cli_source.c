@@ -68,6 +68,25 @@ static int read_headers(struct cli_source *s, struct cli *cli)
     return CLI_OK;
 }
 
+static int read_separator(struct cli_source *s, struct cli *cli)
+{
+    const char *text = cli_text(cli, "key-separator", NULL);
+    if (text == NULL) {
+        return CLI_OK;
+    }
+    char why[CLI_FORMAT_WHY_SIZE];
+    size_t size = 0;
+    s->separator_memory = malloc(strlen(text) + 1);
+    if (s->separator_memory == NULL) {
+        return cli_fail(cli, CLI_FAILED, "no memory");
+    }
+    if (cli_unescape(text, s->separator_memory, &size, why) != ERR_OK) {
+        return cli_fail(cli, CLI_USAGE, "option '--key-separator': %s", why);
+    }
+    s->separator = slice_of(s->separator_memory, size);
+    return CLI_OK;
+}
+
 static int read_timestamp(struct cli_source *s, struct cli *cli)
 {
     const char *text = cli_text(cli, "timestamp", NULL);
@@ -142,13 +161,15 @@ int cli_source_init(struct cli_source *s, struct cli *cli)
         .input = {.fd = -1},
         .pattern = {.partition = (int32_t)cli_number(cli, "partition", -1),
                     .key = slice_of_string(cli_text(cli, "key", NULL))},
-        .separator = slice_of_string(cli_text(cli, "key-separator", NULL)),
         .null_text = slice_of_string(cli_text(cli, "null", NULL)),
         .keeps_partitions = cli_has(cli, "keep-partitions"),
     };
     int code = check_options(cli);
     if (code == CLI_OK) {
         code = read_headers(s, cli);
+    }
+    if (code == CLI_OK) {
+        code = read_separator(s, cli);
     }
     if (code == CLI_OK) {
         code = read_timestamp(s, cli);
@@ -168,6 +189,7 @@ void cli_source_done(struct cli_source *s)
     cli_record_json_done(&s->json);
     cli_format_reader_done(&s->reader);
     cli_format_done(&s->format);
+    free(s->separator_memory);
     free(s->headers);
 }
 

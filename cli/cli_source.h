@@ -34,6 +34,7 @@ struct cli_source {
     const char *name; /* Of the file; NULL: standard input. */
     struct client_message pattern;
     struct slice separator; /* Null: the line is the value. */
+    char *separator_memory;
     struct slice null_text; /* Null: nothing stands for null. */
     bool keeps_partitions;
     struct cli_record_json json;

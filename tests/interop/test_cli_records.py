@@ -142,6 +142,8 @@ def test_lines_nulls_times_and_files():
         equal([(r["timestamp"], [h["key"] for h in r["headers"]]) for r in
                cli(node, "consume", "t", "-o", -2, "-e", "--json").json_lines()],
               [(6, ["all", "own"]), (5, ["all"])], "what a record says itself")
+        cli(node, "produce", "t", "-K", "\\t\\x3d", text_in="a=b\t=c\n").ok()
+        equal(cli(node, "consume", "t", "-o", -1, "-e", "-f", "%k %v\\n").lines(), ["a=b c"], "escapes in -K")
         cli(node, "produce", "t", "-f", "%v\\n", "-k", "fixed", text_in="x\n").ok()
         equal(cli(node, "consume", "t", "-o", -1, "-e", "-f", "%k=%v\\n").lines(), ["fixed=x"], "-k with -f")
 
@@ -248,6 +250,7 @@ def test_options_that_do_not_go_together():
             (["-f", "%v\\n", "-K:"], "--format and --key-separator exclude each other"),
             (["-f", "%k:%v\\n", "-k", "x"], "--key and %k in --format exclude each other"),
             (["-K", ""], "--key-separator must not be empty"),
+            (["-K", "\\q"], "option '--key-separator': '\\q' means nothing: \\n \\t"),
             (["--keep-partitions"], "--keep-partitions needs input that has them"),
             (["--keep-partitions", "-f", "%v\\n"], "--keep-partitions needs %p in --format"),
             (["--keep-partitions", "--json", "-p", "0"], "--partition and --keep-partitions exclude each other"),
