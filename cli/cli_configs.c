@@ -98,27 +98,50 @@ nearest_option(const struct client_configs *configs, const char *name, size_t *r
     return nearest;
 }
 
-/* Brokers take the reset of an option that there is not, as Kafka does: nothing to reset. Who made
- * a slip would believe it done. */
-static int check_resets(struct cli *cli,
-                        struct client *c,
-                        const struct client_resource *topic,
-                        const struct client_config *changes,
-                        size_t count)
+/* The options that there are: of all brokers, those of one of them. */
+static enum err describe_known(struct client *c,
+                               const struct client_resource *resource,
+                               struct client_configs **ret_configs)
 {
+    char id[NAME_SIZE] = "";
+    struct client_resource asked = *resource;
+    if (resource->kind == CLIENT_RESOURCE_BROKER && resource->name[0] == '\0') {
+        const char *const no_topic = NULL;
+        struct client_cluster *cluster = NULL;
+        enum err e = client_describe(c, &no_topic, 0, &cluster);
+        if (e != ERR_OK) {
+            return e;
+        }
+        if (cluster->brokers_count > 0) {
+            (void)snprintf(id, sizeof(id), "%" PRId32, cluster->brokers[0].id);
+        }
+        client_cluster_free(cluster);
+        asked.name = id;
+    }
+    return client_describe_configs(c, &asked, ret_configs);
+}
+
+/* Kafka and we take the reset of an option that there is not, as there is nothing to reset, and of
+ * brokers any option at all, as plugins may have theirs. Who made a slip would believe it done. */
+static int check_names(struct cli *cli,
+                       struct client *c,
+                       const struct client_resource *resource,
+                       const struct client_config *changes,
+                       size_t count)
+{
+    const bool is_topic = resource->kind == CLIENT_RESOURCE_TOPIC;
     struct client_configs *configs = NULL;
-    enum err e = client_describe_configs(c, topic, &configs);
-    int code = e == ERR_OK ? CLI_OK : cli_client_fail(cli, c, e, topic->name);
+    enum err e = describe_known(c, resource, &configs);
+    int code = e == ERR_OK ? CLI_OK : cli_client_fail(cli, c, e, resource->name);
     for (size_t i = 0; i < count && code == CLI_OK; i++) {
         size_t distance = 0;
-        const struct client_config_entry *o = NULL;
-        if (changes[i].value == NULL) {
-            o = nearest_option(configs, changes[i].name, &distance);
-        }
-        if (o != NULL && distance > 0) {
+        const struct client_config_entry *o = nearest_option(configs, changes[i].name, &distance);
+        const bool is_refused_there = is_topic && changes[i].value != NULL;
+        if (o != NULL && distance > 0 && !is_refused_there) {
             code = cli_fail(cli,
                             CLI_FAILED,
-                            "topics have no option '%s', did you mean '%.*s'?",
+                            "%s have no option '%s', did you mean '%.*s'?",
+                            is_topic ? "topics" : "brokers",
                             changes[i].name,
                             (int)o->name.size,
                             (const char *)o->name.data);
@@ -142,8 +165,8 @@ static int alter(struct cli *cli, const struct client_resource *resource, const 
     if (code == CLI_OK) {
         code = cli_client_new(cli, &c);
     }
-    if (code == CLI_OK && resource->kind == CLIENT_RESOURCE_TOPIC && cli_has(cli, "reset")) {
-        code = check_resets(cli, c, resource, changes, count);
+    if (code == CLI_OK && (resource->kind == CLIENT_RESOURCE_BROKER || cli_has(cli, "reset"))) {
+        code = check_names(cli, c, resource, changes, count);
     }
     if (code == CLI_OK) {
         enum err e = client_alter_configs(c, resource, changes, count, &result);
@@ -205,6 +228,8 @@ static int print_configs(struct cli *cli, const char *label, const struct client
     int code = CLI_OK;
     if (is_json) {
         code = cli_print_json(cli, json_pack("{s:s, s:o}", "name", label, "configs", list));
+    } else if (configs->entries_count == 0) {
+        (void)fprintf(cli->out, "nothing is set for %s\n", label);
     } else {
         cli_table_print(&table, cli->out);
     }

@@ -433,6 +433,13 @@ static const struct cli_command *help_command(void)
     return NULL;
 }
 
+/* "coreflume --version", as of most programs, is the command. */
+static bool wants_version(const struct words *w)
+{
+    return w->count == 1 && w->all[0].is_option && !w->all[0].is_letter &&
+           strcmp(w->all[0].text, "version") == 0;
+}
+
 /* --help, -h: then all that counts is which command the words name. */
 static bool wants_help(const struct words *w)
 {
@@ -471,6 +478,10 @@ int cli_parse(struct cli *cli, int argc, char **argv)
         cli->command = help_command();
         free(words.all);
         return CLI_OK;
+    }
+    if (wants_version(&words)) {
+        words.all[0].is_option = false;
+        cli->operands[cli->operands_count++] = words.all[0].text;
     }
     int code = cli->operands_count == 0
                    ? cli_fail(cli, CLI_USAGE, "a command is missing: see 'coreflume help'")

@@ -174,10 +174,11 @@ static void settle_answer(struct client_batch *b, const struct produce_response_
     const size_t size = message.size < CLIENT_WHY_SIZE ? message.size : CLIENT_WHY_SIZE;
     enum err e = client_say(why,
                             client_err_of(code),
-                            "%s[%d] refused %d records: %s%s%.*s",
+                            "%s[%d] refused %d record%s: %s%s%.*s",
                             b->producer->topic.name,
                             b->lane->partition,
                             b->records_count,
+                            b->records_count == 1 ? "" : "s",
                             client_error_text(code),
                             size > 0 ? ": " : "",
                             (int)size,

@@ -260,7 +260,7 @@ def test_log_dump():
 
 
 def test_dump_of_stores_and_checkpoints():
-    """A clean stop leaves a checkpoint: small ones in the store, large ones in files."""
+    """Small checkpoints are in the store, large ones in files; what was written last need not be in one."""
     data = fresh_dir("cli_dump_values") / "data"
     with Node(data, "--cores", "0", "--set", "coreflume.log.checkpoint.bytes=65536") as node:
         cli(node, "topic", "create", "d", "-c", "segment.bytes=1048576").ok()
@@ -273,7 +273,7 @@ def test_dump_of_stores_and_checkpoints():
     equal((items[0]["kind"], items[0]["store"]["shard"], items[0]["store"]["shards"]), ("store", 0, 1), "the store")
     log = f"{described['id']}-0"
     of_log = {i["kind"]: i[i["kind"]] for i in items[1:] if i[i["kind"]].get("log") == log}
-    equal(of_log["checkpoint_record"]["next_offset"], described["partitions"][0]["end"], "the end of the log")
+    expect(0 < of_log["checkpoint_record"]["next_offset"] <= described["partitions"][0]["end"], of_log)
     expect(of_log["segment_record"]["filled_to"] > 0 and of_log["durable"]["durable_index"] > 0, of_log)
     text = run("log", "dump", data / "shard-0.store").ok().out
     expect(re.search(rf"^  log id={log} version=\d+ values=\d+$", text, re.M), text)
@@ -468,6 +468,10 @@ def test_options_of_brokers():
             return {o["name"]: (o["value"], o["source"]) for o in cli(node, *words, "--json").json()["configs"]}
         equal(options("broker", "config"), {}, "nothing is set for all")
         equal(options("broker", "config", 1)["log.roll.hours"], ("12", "broker's start"), "of the start")
+        expect("nothing is set for all brokers" in cli(node, "broker", "config").ok().out, "nothing yet")
+        cli(node, "broker", "alter", "-c", "log.retention.mss=1").fails(
+            1, "brokers have no option 'log.retention.mss', did you mean 'log.retention.ms'?")
+        cli(node, "broker", "alter", 1, "--reset", "log.retention").fails(1, "did you mean 'log.retention")
         equal(cli(node, "broker", "alter", "-c", "log.retention.ms=60000").lines(), ["altered all brokers"], "all")
         equal(cli(node, "broker", "alter", 1, "-c", "message.max.bytes=5000").lines(), ["altered 1"], "one")
         equal(options("broker", "config"), {"log.retention.ms": ("60000", "all brokers")}, "of all")
@@ -477,7 +481,7 @@ def test_options_of_brokers():
         equal(options("topic", "config", "o")["retention.ms"], ("604800000", "default"), "reset")
         cli(node, "broker", "alter", 1, "-c", "node.id=2").fails(1, "1: Cannot update these configs dynamically: [node.id]")
         cli(node, "broker", "alter", "-c", "log.segment.bytes=1").fails(1, "Value must be at least 1048576")
-        cli(node, "broker", "alter", 7, "-c", "log.roll.ms=5").fails(1, "Unexpected broker id, expected 1, but received 7")
+        cli(node, "broker", "alter", 7, "-c", "log.roll.ms=5").fails(1, "Unexpected broker id, expected 1")
         cli(node, "broker", "config", 7).fails(1, "Unexpected broker id, expected 1 or empty string, but received 7")
         cli(node, "broker", "alter").fails(2, "'broker alter' needs an option to set")
 

@@ -57,6 +57,7 @@ struct good_row {
 
 static const struct good_row good_rows[] = {
     {"topic create a", "topic create", "a", NULL, NULL},
+    {"--version", "version", "", NULL, NULL},
     {"topic create a b -p 4", "topic create", "a,b", "partitions", "4"},
     {"topic create a -p4", "topic create", "a", "partitions", "4"},
     {"topic create a --partitions=4", "topic create", "a", "partitions", "4"},
