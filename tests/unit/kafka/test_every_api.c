@@ -23,6 +23,7 @@ enum {
     FRAME_SIZE_MAX = 64 << 10,
     MEMORY_SIZE_MAX = 12 << 10,
     MEMORY_STEP = 40,
+    MEMORY_ROUNDS = 8,
 };
 
 static enum err draw_error(struct rand *random, const enum err *errors, size_t count)
@@ -178,11 +179,13 @@ Test(every_api, memory_may_end_anywhere)
         struct kafka_rig g;
         struct sample s;
         begin(&g, &s, &API_TABLE[i], API_TABLE[i].max);
-        sample_fill(&s, &random);
-        const struct slice whole = slice_of(frame, frame_of(&s, frame));
-        for (size_t size = 0; size < MEMORY_SIZE_MAX; size += MEMORY_STEP) {
-            kafka_rig_limit_requests(&g, size);
-            expect_end(&g, &s, whole, &random);
+        for (int round = 0; round < MEMORY_ROUNDS; round++) {
+            sample_fill(&s, &random);
+            const struct slice whole = slice_of(frame, frame_of(&s, frame));
+            for (size_t size = 0; size < MEMORY_SIZE_MAX; size += MEMORY_STEP) {
+                kafka_rig_limit_requests(&g, size);
+                expect_end(&g, &s, whole, &random);
+            }
         }
         kafka_rig_limit_requests(&g, REQUEST_ARENA_SIZE_MAX);
         end(&g, &s);
