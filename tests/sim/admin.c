@@ -61,7 +61,8 @@ static void begin_life(struct broker_run *run, struct sim_topic *t)
 {
     t->kind = topic_kind_draw(run->sim);
     sim_configs_draw(run->sim, &t->kind, &t->configs);
-    sim_configs_rules(&t->kind, &t->configs, &t->rules);
+    const struct sim_configs effective = sim_configs_over(&t->configs, &run->defaults);
+    sim_configs_rules(&t->kind, &effective, &t->rules);
     t->codecs_ever = t->rules.codecs;
     t->life++;
     if (may_reuse_name(run)) {
@@ -354,9 +355,23 @@ static void go_on(struct admin *a, struct sim_topic *t)
         admin_send_describe(a);
     } else if (t->is_altering) {
         a->trial = TRIAL_NONE;
+        a->level = SIM_LEVELS_COUNT;
         admin_send_alter(a);
     } else {
         admin_send_grow(a);
+    }
+}
+
+static void go_on_with_defaults(struct admin *a)
+{
+    struct broker_run *run = a->actor.run;
+    struct sim_topic *t = &run->topics[rand_below(&run->sim->rand, run->topics_count)];
+    if (t->state == TOPIC_LIVE && rand_one_in(&run->sim->rand, 4)) {
+        a->topic = t;
+        admin_send_describe(a);
+    } else {
+        a->trial = TRIAL_NONE;
+        admin_send_alter(a); /* The level is still the one that was drawn. */
     }
 }
 
@@ -392,6 +407,11 @@ static bool change_something(struct admin *a, struct sim_topic *t)
     if (sim_chance(sim, sim->swarm.alter_percent)) {
         a->caller.was_uncertain = false;
         admin_begin_alter(a);
+        return true;
+    }
+    if (sim_chance(sim, sim->swarm.defaults_percent)) {
+        a->caller.was_uncertain = false;
+        admin_begin_alter_defaults(a);
         return true;
     }
     if (t->partitions_count < TOPIC_PARTITIONS_MAX && sim_chance(sim, sim->swarm.grow_percent)) {
@@ -451,6 +471,8 @@ static void admin_act(struct actor *actor)
     }
     if (t != NULL) {
         go_on(a, t);
+    } else if (run->are_defaults_altering) {
+        go_on_with_defaults(a);
     } else {
         begin_something(a);
     }

@@ -93,6 +93,7 @@ struct admin {
     struct kafka_caller caller;
     struct sim_topic *topic; /* That the call is about. */
     enum admin_trial trial;
+    enum sim_level level; /* Whose configurations are altered; SIM_LEVELS_COUNT = the topic's. */
     uint32_t looks_count; /* Topics still to be looked at in this life, before anything else. */
     struct asked_start asked[TOPIC_PARTITIONS_MAX];
 };
@@ -185,6 +186,9 @@ struct broker_run {
     uint32_t producers_count;
     struct consumer consumers[CONSUMERS_MAX];
     uint32_t consumers_count;
+    struct sim_defaults defaults; /* Acknowledged. */
+    struct sim_defaults defaults_wanted;
+    bool are_defaults_altering;
     int32_t epoch;         /* Leader epoch of this start; -1 = not told yet. */
     int32_t epoch_before;  /* The highest one of those before; -1 = none. */
     uint64_t uncertain_us; /* When a produce request was last left without an answer. */
@@ -214,6 +218,7 @@ void admin_crash_soon(struct admin *a, uint64_t steps_max);
 void admin_send_trim(struct admin *a);
 /* Alters its configurations; the second one again what is begun. */
 void admin_begin_alter(struct admin *a);
+void admin_begin_alter_defaults(struct admin *a);
 void admin_send_alter(struct admin *a);
 void admin_send_describe(struct admin *a);
 /* Gives it more partitions; likewise. */

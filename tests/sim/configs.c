@@ -29,11 +29,27 @@ static const char *const names[SIM_CONFIGS_COUNT] = {
     [CONFIG_INDEX_INTERVAL] = "index.interval.bytes",
 };
 
+static const char *const broker_names[SIM_CONFIGS_COUNT] = {
+    [CONFIG_TOMBSTONES_MS] = "log.cleaner.delete.retention.ms",
+    [CONFIG_RETENTION_MS] = "log.retention.ms",
+    [CONFIG_RETENTION_BYTES] = "log.retention.bytes",
+    [CONFIG_MESSAGE_BYTES] = "message.max.bytes",
+    [CONFIG_FLUSH_MESSAGES] = "log.flush.interval.messages",
+    [CONFIG_SEGMENT_BYTES] = "log.segment.bytes",
+    [CONFIG_SEGMENT_MS] = "log.roll.ms",
+    [CONFIG_INDEX_INTERVAL] = "log.index.interval.bytes",
+};
+
 static const char *const codecs[CODEC_COUNT] = {"uncompressed", "gzip", "snappy", "lz4", "zstd"};
 
 const char *sim_config_name(enum sim_config config)
 {
     return names[config];
+}
+
+const char *sim_config_broker_name(enum sim_config config)
+{
+    return broker_names[config];
 }
 
 /* ---- drawing ---- */
@@ -54,7 +70,8 @@ struct topic_kind topic_kind_draw(struct sim *sim)
 {
     return (struct topic_kind){
         .is_keyed = sim_chance(sim, sim->swarm.compacted_percent),
-        .is_trimmed = sim->swarm.start_weight > 0 && !rand_one_in(&sim->rand, 3),
+        .is_trimmed = sim->swarm.start_weight > 0 &&
+                      (sim->swarm.defaults_percent > 0 || !rand_one_in(&sim->rand, 3)),
         .is_recoded = rand_one_in(&sim->rand, 3),
     };
 }
@@ -176,14 +193,35 @@ void sim_configs_redraw(struct sim *sim, const struct topic_kind *kind, struct s
     }
 }
 
-bool sim_configs_equal(const struct sim_configs *a, const struct sim_configs *b)
+void sim_configs_redraw_defaults(struct sim *sim, struct sim_configs *configs)
 {
-    for (uint32_t i = 0; i < SIM_CONFIGS_COUNT; i++) {
-        if (strcmp(a->values[i], b->values[i]) != 0) {
-            return false;
+    /* Where defaults are altered, records of every topic may be deleted. */
+    const struct topic_kind kind = {.is_trimmed = sim->swarm.start_weight > 0};
+    for (uint64_t i = sim_between(sim, 1, CHANGES_MAX); i > 0; i--) {
+        const enum sim_config config = (enum sim_config)rand_below(&sim->rand, SIM_CONFIGS_COUNT);
+        if (broker_names[config] == NULL) {
+            continue;
+        }
+        if (rand_one_in(&sim->rand, 3)) {
+            set_text(configs, config, "");
+        } else {
+            draw_one(sim, &kind, config, configs);
         }
     }
-    return true;
+}
+
+struct sim_configs sim_configs_over(const struct sim_configs *own,
+                                    const struct sim_defaults *defaults)
+{
+    struct sim_configs all = *own;
+    for (uint32_t level = 0; level < SIM_LEVELS_COUNT; level++) {
+        for (uint32_t i = 0; i < SIM_CONFIGS_COUNT; i++) {
+            if (all.values[i][0] == '\0') {
+                set_text(&all, i, defaults->levels[level].values[i]);
+            }
+        }
+    }
+    return all;
 }
 
 /* ---- what they mean ---- */

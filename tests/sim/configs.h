@@ -33,6 +33,17 @@ struct sim_configs {
     char values[SIM_CONFIGS_COUNT][CONFIG_VALUE_SIZE]; /* "" = not set. */
 };
 
+enum sim_level {
+    LEVEL_BROKER,  /* Of this broker: before ... */
+    LEVEL_CLUSTER, /* ... those of all brokers. */
+    SIM_LEVELS_COUNT,
+};
+
+/* Altered configurations of brokers: for topics that have no value of their own. */
+struct sim_defaults {
+    struct sim_configs levels[SIM_LEVELS_COUNT];
+};
+
 /* What a topic is for good: decided when it is created. */
 struct topic_kind {
     bool is_keyed;   /* Its records have keys, its policy may be to compact. */
@@ -41,6 +52,8 @@ struct topic_kind {
 };
 
 const char *sim_config_name(enum sim_config config);
+/* As brokers call it; NULL = here they do not. */
+const char *sim_config_broker_name(enum sim_config config);
 
 struct topic_kind topic_kind_draw(struct sim *sim);
 /* Of a new topic. */
@@ -49,7 +62,11 @@ void sim_configs_draw(struct sim *sim, const struct topic_kind *kind, struct sim
 void sim_configs_redraw(struct sim *sim,
                         const struct topic_kind *kind,
                         struct sim_configs *configs);
-bool sim_configs_equal(const struct sim_configs *a, const struct sim_configs *b);
+/* Those of a broker, likewise. */
+void sim_configs_redraw_defaults(struct sim *sim, struct sim_configs *configs);
+/* With what is not set taken from the defaults. */
+struct sim_configs sim_configs_over(const struct sim_configs *own,
+                                    const struct sim_defaults *defaults);
 
 /* The rules while these are in force, and no others. */
 void sim_configs_rules(const struct topic_kind *kind,

@@ -197,6 +197,7 @@ void sim_draw_swarm(struct sim *sim)
     w->cut_connection_one_in = (uint32_t)PICK(sim, 0, 50, 300);
     w->alter_percent = (uint32_t)PICK(sim, 0, 10, 30, 60);
     w->grow_percent = (uint32_t)PICK(sim, 0, 10, 30);
+    w->defaults_percent = (uint32_t)PICK(sim, 0, 0, 10, 30);
     w->session_percent = (uint32_t)PICK(sim, 0, 50, 95, 100);
     w->sessions_max = (uint32_t)PICK(sim, 0, 1, 2, 1000, 1000, 1000);
     w->store_area_blocks = (uint32_t)PICK(sim, 0, 2, 4, 16);
@@ -308,6 +309,7 @@ static const struct {
     FIELD(cut_connection_one_in),
     FIELD(alter_percent),
     FIELD(grow_percent),
+    FIELD(defaults_percent),
     FIELD(session_percent),
     FIELD(sessions_max),
     FIELD(store_area_blocks),

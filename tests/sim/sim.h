@@ -96,6 +96,7 @@ struct sim_swarm {
     uint32_t cut_connection_one_in;
     uint32_t alter_percent; /* Of acts of the admin that may alter a topic, or let it grow. */
     uint32_t grow_percent;
+    uint32_t defaults_percent;  /* Likewise: or the defaults of all topics. */
     uint32_t session_percent;   /* Of fetches of a client that has, or could have, a session. */
     uint32_t sessions_max;      /* In the broker, per shard. */
     uint32_t store_area_blocks; /* Of a new store; 0 = its default. */
