@@ -9,10 +9,12 @@
 #include "cli/cli_parse.h"
 #include "cli/cli_source.h"
 #include "client/client.h"
+#include "core/clock.h"
 
 enum {
     LINGER_MS = 5,
     STEP_MS = 100, /* So long nothing but the client is listened to. */
+    PROGRESS_US = 1000000,
     TIMEOUT_S_DEFAULT = 30,
 };
 
@@ -24,6 +26,9 @@ struct produce {
     struct cli_source source;
     int stop_fd;          /* Readable once somebody wants it to end: Ctrl-C. -1: none. */
     uint64_t taken_count; /* Records of the input that were handed to the producer. */
+    struct clock clock;
+    bool shows_progress;
+    uint64_t shown_us; /* When progress was. */
 };
 
 static const char *const codecs[] = {
@@ -104,6 +109,27 @@ static bool is_settled(const struct client_producer_stats *s)
     return s->acked_count + s->failed_count == s->sent_count;
 }
 
+/* Once a second, for whoever watches a long input go by. */
+static void show_progress(struct produce *x)
+{
+    if (!x->shows_progress || clock_now_us(&x->clock) < x->shown_us + PROGRESS_US) {
+        return;
+    }
+    struct client_producer_stats stats;
+    client_producer_stats(x->producer, &stats);
+    (void)fprintf(x->cli->err, "\r%" PRIu64 " records acknowledged", stats.acked_count);
+    (void)fflush(x->cli->err);
+    x->shown_us = clock_now_us(&x->clock);
+}
+
+static void hide_progress(struct produce *x)
+{
+    if (x->shows_progress) {
+        (void)fputs("\r\033[K", x->cli->err);
+        x->shows_progress = false;
+    }
+}
+
 /* Waits until it is known what became of all that was sent. The first failure; ERR_CANCELLED if
  * somebody does not want to wait. */
 static enum err settle(struct produce *x)
@@ -114,6 +140,7 @@ static enum err settle(struct produce *x)
         if (e != ERR_TIMED_OUT) {
             return e;
         }
+        show_progress(x);
         client_producer_stats(x->producer, &stats);
         if (is_settled(&stats)) {
             /* Either a record's time was over, or all came right after ours was. */
@@ -166,6 +193,7 @@ static enum err send_all(struct produce *x, enum err *ret_input)
         if (got == ERR_OK) {
             e = send_record(x, &m);
             has_unsettled = true;
+            show_progress(x);
         } else if (got == ERR_TIMED_OUT) {
             bool is_settled = false;
             e = check_failures(x, &is_settled);
@@ -180,6 +208,7 @@ static enum err send_all(struct produce *x, enum err *ret_input)
 
 static int say_input(struct produce *x, enum err e)
 {
+    hide_progress(x);
     if (e == ERR_EOF) {
         return CLI_OK;
     }
@@ -195,6 +224,7 @@ static int say_input(struct produce *x, enum err e)
 
 static int say_failure(struct produce *x, enum err e)
 {
+    hide_progress(x);
     if (e != ERR_CANCELLED) {
         return cli_client_fail(x->cli, x->client, e, x->topic);
     }
@@ -253,12 +283,17 @@ static int print_stats(struct produce *x, int code)
     return code;
 }
 
-/* Who types sees nothing happen otherwise. */
-static void greet(const struct produce *x)
+/* Who types is told what to do; who has a file sent, how far it is. */
+static void greet(struct produce *x)
 {
-    if (x->source.name == NULL && isatty(x->cli->in_fd) == 1 && isatty(STDERR_FILENO) == 1) {
+    const bool is_typed = x->source.name == NULL && isatty(x->cli->in_fd) == 1;
+    const bool is_seen = isatty(STDERR_FILENO) == 1;
+    if (is_typed && is_seen) {
         (void)fputs("a line is a record; Ctrl-D ends the input\n", x->cli->err);
     }
+    clock_init_real(&x->clock);
+    x->shown_us = clock_now_us(&x->clock);
+    x->shows_progress = is_seen && !is_typed;
 }
 
 int cli_produce(struct cli *cli)

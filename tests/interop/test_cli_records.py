@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import time
@@ -353,6 +354,29 @@ def test_the_terminal_is_told_what_to_do():
             while b"produced 1 record to t" not in seen:
                 seen += os.read(ours, 1000)
             equal(producer.wait(timeout=20), 0, seen)
+        finally:
+            producer.kill()
+            producer.wait()
+            os.close(ours)
+
+
+def test_progress_is_shown_to_a_terminal():
+    with Node(fresh_dir("cli_progress") / "data") as node:
+        cli(node, "topic", "create", "t").ok()
+        ours, theirs = pty.openpty()
+        producer = subprocess.Popen([binary(), "produce", "t", "-b", node.kafka], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                    stderr=theirs, text=True)
+        os.close(theirs)
+        try:
+            for _ in range(30):
+                producer.stdin.write("line\n")
+                producer.stdin.flush()
+                time.sleep(0.04)
+            equal(producer.communicate(timeout=20)[0], "produced 30 records to t\n", "the last word")
+            seen = ""
+            while not seen.endswith("\x1b[K"):
+                seen += os.read(ours, 4000).decode()
+            expect(re.fullmatch(r"(\r\d+ records acknowledged)+\r\x1b\[K", seen), repr(seen))
         finally:
             producer.kill()
             producer.wait()
