@@ -220,7 +220,7 @@ static enum err read_bytes(struct reading *x, size_t index, int64_t size, struct
 static enum err read_number(struct reading *x, size_t index, int64_t max, int64_t *ret_number)
 {
     const char letter = x->r->format->parts[index].letter;
-    struct slice text;
+    struct slice text = {0};
     enum err e = read_text(x, index, &text);
     if (e != ERR_OK) {
         return e;
