@@ -366,6 +366,10 @@ static enum err check_integer(const struct topic_config *config, struct slice va
         return say_invalid(
             config, value, is_int ? "Not a number of type INT" : "Not a number of type LONG", why);
     }
+    const bool is_in_range = number >= config->min && number <= config->max;
+    if ((!is_in_range || number == 0) && strcmp(config->name, "compression.gzip.level") == 0) {
+        return say_invalid(config, value, "Value must be between 1 and 9 or equal to -1", why);
+    }
     char what[64];
     if (number < config->min) {
         (void)snprintf(what, sizeof(what), "Value must be at least %" PRId64, config->min);
@@ -374,9 +378,6 @@ static enum err check_integer(const struct topic_config *config, struct slice va
     if (number > config->max) {
         (void)snprintf(what, sizeof(what), "Value must be no more than %" PRId64, config->max);
         return say_invalid(config, value, what, why);
-    }
-    if (number == 0 && strcmp(config->name, "compression.gzip.level") == 0) {
-        return say_invalid(config, value, "Value must be between 1 and 9 or equal to -1", why);
     }
     return ERR_OK;
 }
@@ -441,11 +442,16 @@ static enum err check_list(const struct topic_config *config, struct slice value
                 return e;
             }
         } else if (config->choices == NULL && !is_throttled_replica(member)) {
-            return say_invalid(config,
-                               value,
-                               "Must be the literal '*' or a list of replicas in the format "
-                               "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
-                               why);
+            (void)snprintf(why,
+                           TOPIC_CONFIG_WHY_SIZE,
+                           "Invalid value [%.*s] for configuration %s: %s must be the literal '*' "
+                           "or a list of replicas in the following format: "
+                           "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
+                           shown_size(value),
+                           (const char *)value.data,
+                           config->name,
+                           config->name);
+            return ERR_CONFIG_INVALID;
         }
     }
     return ERR_OK;

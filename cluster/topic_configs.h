@@ -64,7 +64,7 @@ struct topic_config {
 
 enum {
     TOPIC_CONFIG_VALUE_SIZE_MAX = 32767,
-    TOPIC_CONFIG_WHY_SIZE = 256,
+    TOPIC_CONFIG_WHY_SIZE = 400,
 };
 
 /* Kafka's other names for a broker's configuration: each counts if those before it are not set. */

@@ -3,6 +3,7 @@
 #include <stddef.h>
 
 #include "cluster/cluster.h"
+#include "cluster/topic_name.h"
 #include "kafka/request.h"
 
 enum kafka_error
@@ -16,6 +17,13 @@ lookup_topic(const struct request *r, const struct lookup *how, const struct top
     }
     *ret_topic = t;
     return KAFKA_NONE;
+}
+
+enum kafka_error lookup_absent(struct slice name)
+{
+    char why[TOPIC_NAME_WHY_SIZE];
+    return topic_name_check(name, why) == ERR_OK ? KAFKA_UNKNOWN_TOPIC_OR_PARTITION
+                                                 : KAFKA_INVALID_TOPIC_EXCEPTION;
 }
 
 enum kafka_error lookup_partition(enum kafka_error error,

@@ -26,6 +26,10 @@ struct lookup {
 enum kafka_error
 lookup_topic(const struct request *r, const struct lookup *how, const struct topic **ret_topic);
 
+/* Why there is no topic of this name: UNKNOWN_TOPIC_OR_PARTITION, or INVALID_TOPIC_EXCEPTION where
+ * there can be none. */
+enum kafka_error lookup_absent(struct slice name);
+
 /* Likewise of one partition: t is the topic found, error what lookup_topic said. */
 enum kafka_error lookup_partition(enum kafka_error error,
                                   const struct topic *t,

@@ -5,6 +5,10 @@
 #include "kafka/proto/api_keys.h"
 #include "kafka/request.h"
 
+enum {
+    VERSION_CLIENT_NAMED = 3,
+};
+
 /* A version we do not know is answered in version 0, with our own range only (KIP-511): the client
  * then asks again with a version it finds there. */
 static void answer_unknown_version(struct request *r)
@@ -22,10 +26,42 @@ static void answer_unknown_version(struct request *r)
     request_answer(r, &out);
 }
 
+static bool is_alphanumeric(uint8_t c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+
+/* Letters, digits, and '.' and '-' between them (KIP-511). */
+static bool is_software_word(struct slice word)
+{
+    for (size_t i = 0; i < word.size; i++) {
+        const uint8_t c = word.data[i];
+        const bool is_inside = i > 0 && i + 1 < word.size;
+        if (!is_alphanumeric(c) && !(is_inside && (c == '.' || c == '-'))) {
+            return false;
+        }
+    }
+    return word.size > 0;
+}
+
+static bool is_client_named_well(const struct request *r)
+{
+    const struct api_versions_request *in = r->in;
+    return r->version < VERSION_CLIENT_NAMED || (is_software_word(in->client_software_name) &&
+                                                 is_software_word(in->client_software_version));
+}
+
 void handle_api_versions(struct request *r)
 {
     if (r->in == NULL) {
         answer_unknown_version(r);
+        return;
+    }
+    if (!is_client_named_well(r)) {
+        struct api_versions_response refusal;
+        api_versions_response_init(&refusal);
+        refusal.error_code = KAFKA_INVALID_REQUEST;
+        request_answer(r, &refusal);
         return;
     }
 

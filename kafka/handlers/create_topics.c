@@ -40,7 +40,8 @@ static bool fill_configs(struct request *r, struct creation *c)
         return false;
     }
     for (size_t i = 0; i < in->configs_count; i++) {
-        const struct create_topics_request_config *config = &in->configs[i];
+        /* Backwards: of what is named twice the last is found first, and that is what is kept. */
+        const struct create_topics_request_config *config = &in->configs[in->configs_count - 1 - i];
         own[i].name = arena_strndup(&r->arena, (const char *)config->name.data, config->name.size);
         own[i].value =
             arena_strndup(&r->arena, (const char *)config->value.data, config->value.size);

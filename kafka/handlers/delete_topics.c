@@ -4,6 +4,7 @@
 #include "core/assert.h"
 #include "core/shard.h"
 #include "kafka/handlers/handlers.h"
+#include "kafka/lookup.h"
 #include "kafka/request.h"
 #include "kafka/seen.h"
 
@@ -15,6 +16,8 @@ enum {
 struct deletion {
     struct controller_request request;
     struct delete_topics_response_topic *out;
+    struct slice
+        key; /* What tells the topic from others: its id, or the name of what is not there. */
     bool is_submitted;
 };
 
@@ -37,16 +40,18 @@ static void set_result(struct deletion *d)
     if (c->result == ERR_OK) {
         return;
     }
-    enum kafka_error error = kafka_error_of(c->result);
-    if (error == KAFKA_UNKNOWN_TOPIC_OR_PARTITION && !uuid_is_zero(&c->in.delete_topic.id)) {
-        error = KAFKA_UNKNOWN_TOPIC_ID;
+    const enum kafka_error error = kafka_error_of(c->result);
+    if (error != KAFKA_UNKNOWN_TOPIC_OR_PARTITION) {
+        set_error(d,
+                  error,
+                  c->message[0] != '\0' ? slice_of_string(c->message)
+                                        : kafka_error_advice(c->result));
+    } else if (uuid_is_zero(&c->in.delete_topic.id)) {
+        set_error(d, error, slice_of_string("This server does not host this topic-partition."));
+    } else {
+        set_error(
+            d, KAFKA_UNKNOWN_TOPIC_ID, slice_of_string("This server does not host this topic ID."));
     }
-    const char *message = c->message;
-    if (error == KAFKA_UNKNOWN_TOPIC_ID) {
-        message = "This server does not host this topic ID.";
-    }
-    set_error(
-        d, error, message[0] != '\0' ? slice_of_string(message) : kafka_error_advice(c->result));
 }
 
 static void on_deleted(struct controller_request *c)
@@ -70,10 +75,6 @@ static void prepare(struct request *r,
 {
     struct delete_topics_state *state = r->state;
     const bool is_by_id = !uuid_is_zero(&in->topic_id);
-    delete_topics_response_topic_init(d->out);
-    d->out->name = in->name;
-    d->out->topic_id = in->topic_id;
-
     if (!r->d->settings->is_delete_enabled) {
         set_error(d,
                   r->version >= VERSION_DELETION_DISABLED ? KAFKA_TOPIC_DELETION_DISABLED
@@ -81,11 +82,15 @@ static void prepare(struct request *r,
                   slice_of_string("The broker has delete.topic.enable=false."));
         return;
     }
-    if (is_by_id != slice_is_null(in->name)) {
+    if (is_by_id && !slice_is_null(in->name)) {
         set_error(d,
                   KAFKA_INVALID_REQUEST,
-                  slice_of_string(is_by_id ? "You may not specify both topic name and topic id."
-                                           : "Neither topic name nor id were specified."));
+                  slice_of_string("You may not specify both topic name and topic id."));
+        return;
+    }
+    if (!is_by_id && slice_is_null(in->name)) {
+        set_error(
+            d, KAFKA_INVALID_REQUEST, slice_of_string("Neither topic name nor id were specified."));
         return;
     }
     if (is_repeated) {
@@ -117,20 +122,31 @@ static struct delete_topics_request_topic topic_at(const struct request *r, size
     return topic;
 }
 
-static bool is_by_id_at(const struct request *r, size_t index)
+/* Begins the answer of the topic at index, which has both its name and its id if there is such a
+ * topic. False at the request's memory limit. */
+static bool
+begin(struct request *r, struct deletion *d, const struct delete_topics_request_topic *in)
 {
-    const struct delete_topics_request *in = r->in;
-    return r->version >= VERSION_IDS && !uuid_is_zero(&in->topics[index].topic_id);
+    const struct lookup how = {
+        .is_by_id = !uuid_is_zero(&in->topic_id), .name = in->name, .id = in->topic_id};
+    const struct topic *t = NULL;
+    delete_topics_response_topic_init(d->out);
+    d->out->name = in->name;
+    d->out->topic_id = in->topic_id;
+    const bool is_one = how.is_by_id == slice_is_null(in->name);
+    if (is_one && lookup_topic(r, &how, &t) == KAFKA_NONE) {
+        d->out->name = request_text(r, "%s", t->name);
+        d->out->topic_id = t->id;
+    }
+    d->key = uuid_is_zero(&d->out->topic_id)
+                 ? in->name
+                 : slice_of(d->out->topic_id.bytes, sizeof(d->out->topic_id));
+    return !slice_is_null(d->out->name) || t == NULL;
 }
 
-/* What tells it from the others. */
-static struct slice key_at(const struct request *r, size_t index)
+static bool is_key_id(const struct deletion *d)
 {
-    const struct delete_topics_request *in = r->in;
-    if (is_by_id_at(r, index)) {
-        return slice_of(in->topics[index].topic_id.bytes, sizeof(struct uuid));
-    }
-    return topic_at(r, index).name;
+    return !uuid_is_zero(&d->out->topic_id);
 }
 
 static bool prepare_all(struct request *r)
@@ -148,15 +164,18 @@ static bool prepare_all(struct request *r)
         return false;
     }
     for (size_t i = 0; i < state->deletions_count; i++) {
-        (void)seen_add(&seen, key_at(r, i), is_by_id_at(r, i));
+        struct deletion *d = &state->deletions[i];
+        const struct delete_topics_request_topic topic = topic_at(r, i);
+        d->out = &state->out.responses[i];
+        if (!begin(r, d, &topic)) {
+            return false;
+        }
+        (void)seen_add(&seen, d->key, is_key_id(d));
     }
     for (size_t i = 0; i < state->deletions_count; i++) {
+        struct deletion *d = &state->deletions[i];
         const struct delete_topics_request_topic topic = topic_at(r, i);
-        state->deletions[i].out = &state->out.responses[i];
-        prepare(r,
-                &state->deletions[i],
-                &topic,
-                seen_times(&seen, key_at(r, i), is_by_id_at(r, i)) > 1);
+        prepare(r, d, &topic, seen_times(&seen, d->key, is_key_id(d)) > 1);
     }
     return true;
 }

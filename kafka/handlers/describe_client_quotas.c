@@ -39,7 +39,17 @@ static bool is_entity_type(struct slice name)
            slice_equal_string(name, "ip");
 }
 
-/* The first thing that is wrong; null if nothing is. Three types at most may be named, so that the
+static bool is_named(const struct describe_client_quotas_request *in, const char *entity_type)
+{
+    for (size_t i = 0; i < in->components_count; i++) {
+        if (slice_equal_string(in->components[i].entity_type, entity_type)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The first thing that is wrong; empty if nothing is. Three types at most may be named, so that the
  * search for one that is named twice ends soon. */
 static struct slice check(struct request *r, enum kafka_error *ret_error)
 {
@@ -53,17 +63,26 @@ static struct slice check(struct request *r, enum kafka_error *ret_error)
         }
         if (!is_entity_type(c->entity_type)) {
             *ret_error = KAFKA_UNSUPPORTED_VERSION;
-            return slice_of_string("Only the entity types user, client-id and ip are supported.");
+            return request_text(r,
+                                "Unsupported entity type %.*s",
+                                (int)c->entity_type.size,
+                                (const char *)c->entity_type.data);
         }
         for (size_t j = 0; j < i; j++) {
             if (slice_equal(c->entity_type, in->components[j].entity_type)) {
-                return slice_of_string("An entity type cannot appear more than once in the "
-                                       "filter.");
+                return request_text(r,
+                                    "Entity type %.*s cannot appear more than once in the filter.",
+                                    (int)c->entity_type.size,
+                                    (const char *)c->entity_type.data);
             }
         }
     }
+    if (is_named(in, "ip") && (is_named(in, "user") || is_named(in, "client-id"))) {
+        return slice_of_string("Invalid entity filter component combination. IP filter component "
+                               "should not be used with user or clientId filter component.");
+    }
     *ret_error = KAFKA_NONE;
-    return (struct slice){0};
+    return slice_of("", 0); /* Not null, as Kafka. */
 }
 
 void handle_describe_client_quotas(struct request *r)

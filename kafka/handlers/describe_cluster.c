@@ -13,12 +13,10 @@ enum {
 
 static void answer_error(struct request *r, enum kafka_error error, struct slice message)
 {
-    const struct describe_cluster_request *in = r->in;
     struct describe_cluster_response out;
     describe_cluster_response_init(&out);
     out.error_code = (int16_t)error;
     out.error_message = message;
-    out.endpoint_type = in->endpoint_type;
     request_answer(r, &out);
 }
 

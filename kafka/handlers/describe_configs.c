@@ -61,6 +61,7 @@ static config_out *next_config(result_out *out, const char *name, const char *va
     config->name = slice_of_string(name);
     config->value = slice_of_string(value);
     config->config_source = TOPIC_CONFIG_SOURCE_DEFAULT;
+    config->documentation = (struct slice){0};
     return config;
 }
 

@@ -7,6 +7,7 @@
 
 #include "cluster/cluster.h"
 #include "kafka/handlers/handlers.h"
+#include "kafka/lookup.h"
 #include "kafka/operations.h"
 #include "kafka/request.h"
 
@@ -69,13 +70,13 @@ static bool add_topic(struct request *r, struct slice name, const struct topic *
     topic_out *out = &state->out.topics[state->out.topics_count++];
     describe_topic_partitions_response_topic_init(out);
     out->name = name;
+    out->topic_authorized_operations = TOPIC_OPERATIONS;
     if (t == NULL) {
-        out->error_code = KAFKA_UNKNOWN_TOPIC_OR_PARTITION;
+        out->error_code = (int16_t)lookup_absent(name);
         return true;
     }
     out->topic_id = t->id;
     out->is_internal = t->is_internal;
-    out->topic_authorized_operations = TOPIC_OPERATIONS;
     const bool is_first = in->cursor != NULL && slice_equal(in->cursor->topic_name, name);
     return fill_partitions(r, t, is_first ? in->cursor->partition_index : 0, out);
 }

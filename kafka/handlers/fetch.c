@@ -445,6 +445,9 @@ static void prepare_part(struct fetch *f,
         fetch_part_fail(f, part, error);
     } else {
         part->state = part->in->last_fetched_epoch >= 0 ? PART_CHECKING : PART_PEEKING;
+        if (fetch_in(f)->isolation_level != ISOLATION_READ_COMMITTED) {
+            part->out->aborted_transactions = NULL; /* Of no interest, which is not none. */
+        }
     }
 }
 

@@ -8,6 +8,7 @@
 #include "core/assert.h"
 #include "core/shard.h"
 #include "kafka/handlers/handlers.h"
+#include "kafka/lookup.h"
 #include "kafka/operations.h"
 #include "kafka/request.h"
 #include "kafka/seen.h"
@@ -81,9 +82,10 @@ fill_known(struct request *r, const struct topic *t, struct metadata_response_to
     return fill_partitions(r, t, out);
 }
 
-/* What became of the creation that was tried for the topic at index, if one was. */
-static enum kafka_error creation_error(const struct request *r, size_t index)
+/* Why there is no topic of the name at index, after its creation was tried, if it was. */
+static enum kafka_error absence_error(const struct request *r, size_t index)
 {
+    const struct metadata_request *in = r->in;
     const struct metadata_state *state = r->state;
     for (size_t i = 0; i < state->creates_count; i++) {
         const struct create *c = &state->creates[i];
@@ -91,7 +93,7 @@ static enum kafka_error creation_error(const struct request *r, size_t index)
             return KAFKA_INVALID_TOPIC_EXCEPTION;
         }
     }
-    return KAFKA_UNKNOWN_TOPIC_OR_PARTITION;
+    return lookup_absent(in->topics[index].name);
 }
 
 /* One topic that was asked for, by name or by id. */
@@ -125,7 +127,7 @@ static bool fill_asked(struct request *r, size_t index, struct metadata_response
         return true;
     }
     out->name = asked->name;
-    out->error_code = (int16_t)creation_error(r, index);
+    out->error_code = (int16_t)absence_error(r, index);
     return true;
 }
 

@@ -14,6 +14,7 @@ NONE, UNKNOWN_TOPIC, INVALID_TOPIC, UNSUPPORTED_VERSION, TOPIC_EXISTS, INVALID_P
 INVALID_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST = 39, 40, 42
 SECURITY_DISABLED, ELECTION_NOT_NEEDED, NO_REASSIGNMENT, RESOURCE_NOT_FOUND, DUPLICATE = 54, 84, 85, 91, 92
 INVALID_UPDATE, UNKNOWN_ID, TRANSACTIONAL_ID_NOT_FOUND, MISMATCHED_ENDPOINT, UNSUPPORTED_ENDPOINT = 95, 100, 105, 114, 115
+UNKNOWN_TOPIC_ID = 100
 NOT_ASKED = -2147483648
 
 shared = SharedNode("admin_apis")
@@ -426,11 +427,84 @@ def test_transactions():
 def test_features():
     with connect() as c:
         update = {"feature_updates": [{"feature": "metadata.version", "max_version_level": 25}]}
-        for version in (0, 1):
+        for version in (0, 1, 2):
             answer = ask(c, "update_features", version, update)
-            equal((answer["error_code"], [r["error_code"] for r in answer["results"]]), (NONE, [INVALID_UPDATE]), "one")
-        equal(ask(c, "update_features", 2, update)["error_code"], INVALID_UPDATE, "all or nothing")
+            equal((answer["error_code"], answer.get("results", [])), (INVALID_UPDATE, []), "all or nothing")
         equal(ask(c, "update_features", 2, {})["error_code"], NONE, "nothing to do")
+
+
+# ---- what the comparison with Apache Kafka found (by_hand/oracle.py) ----
+
+def test_client_software_is_checked():
+    with connect() as c:
+        for name, version, error in (("a b", "1", INVALID_REQUEST), ("", "1", INVALID_REQUEST), ("a", "-", INVALID_REQUEST),
+                                     ("a", "1.", INVALID_REQUEST), ("librdkafka", "2.0.2-rc.1", NONE)):
+            answer = ask(c, "api_versions", 3, {"client_software_name": name, "client_software_version": version})
+            equal((answer["error_code"], bool(answer["api_keys"])), (error, error == NONE), f"{name!r} {version!r}")
+
+
+def test_impossible_names_are_told_from_unknown_ones():
+    with connect() as c:
+        for name, error in (("absent", UNKNOWN_TOPIC), ("", INVALID_TOPIC), ("..", INVALID_TOPIC), ("a b", INVALID_TOPIC)):
+            answer = ask(c, "metadata", 12, {"topics": [{"name": name}], "allow_auto_topic_creation": 0})
+            equal([t["error_code"] for t in answer["topics"]], [error], f"metadata {name!r}")
+            equal(describe_topics(c, [name])[0], [(name, error, [])], "describe")
+
+
+def test_created_with_assignments_in_any_order():
+    with connect() as c:
+        def create(name, *assignments, version=7):
+            [topic] = ask(c, "create_topics", version, {"timeout_ms": 1000, "topics": [
+                {"name": name, "num_partitions": -1, "replication_factor": -1, "configs": [
+                    {"name": "retention.ms", "value": "1"}, {"name": "retention.ms", "value": "2"}],
+                 "assignments": [{"partition_index": p, "broker_ids": ids} for p, ids in assignments]}]})["topics"]
+            return topic
+        made = create(shared.new_name(), (2, [1]), (0, [1]), (1, [1]))
+        equal((made["error_code"], made["error_message"], made["num_partitions"]), (NONE, None, 3), "made")
+        equal([k["value"] for k in made["configs"] if k["name"] == "retention.ms"], ["2"], "the last counts")
+        for assignments, text in ((((0, [1]), (2, [1])), "partitions should be a consecutive 0-based integer sequence"),
+                                  (((0, [1]), (0, [1])), "Found multiple manual partition assignments for partition 0"),
+                                  (((0, [7]),), "The manual partition assignment includes broker 7, but no such broker is "
+                                                "registered.")):
+            made = create(shared.new_name(), *assignments)
+            equal((made["error_code"], made["error_message"]), (INVALID_ASSIGNMENT, text), f"{assignments}")
+
+
+def test_deleted_by_either_name():
+    with connect() as c:
+        names = [new_topic(c) for _ in range(3)]
+        ids = {t["name"]: t["topic_id"] for t in ask(c, "metadata", 12, {"topics": [{"name": n} for n in names]})["topics"]}
+
+        def delete(*topics):
+            return [(t["name"], t["topic_id"], t["error_code"]) for t in ask(
+                c, "delete_topics", 6, {"topics": list(topics), "timeout_ms": 5000})["responses"]]
+        both = (names[0], ids[names[0]])
+        equal(delete({"name": names[0]}, {"topic_id": ids[names[0]]}), [(*both, INVALID_REQUEST)] * 2, "one topic twice")
+        equal(delete({"name": names[0]}), [(*both, NONE)], "by name: its id")
+        equal(delete({"topic_id": ids[names[1]]}), [(names[1], ids[names[1]], NONE)], "by id: its name")
+        equal(delete({"topic_id": ids[names[1]]}), [(None, ids[names[1]], UNKNOWN_TOPIC_ID)], "gone")
+
+
+def test_null_where_kafka_has_null():
+    with connect() as c:
+        name = new_topic(c)
+        body = {"replica_id": -1, "max_wait_ms": 0, "max_bytes": 1000, "session_epoch": -1, "topics": [
+            {"topic": name, "partitions": [{"partition": p, "current_leader_epoch": -1, "partition_max_bytes": 1000,
+                                            "last_fetched_epoch": -1} for p in (0, 9)]}]}
+        for isolation, wanted in ((0, [None, []]), (1, [[], []])):
+            answer = ask(c, "fetch", 12, {**body, "isolation_level": isolation})
+            equal([p["aborted_transactions"] for p in answer["responses"][0]["partitions"]], wanted, "aborted transactions")
+        [described] = ask(c, "describe_configs", 4, {"resources": [
+            {"resource_type": 2, "resource_name": name, "configuration_keys": ["retention.ms"]}]})["results"]
+        equal(described["configs"][0]["documentation"], None, "documentation")
+        equal(ask(c, "list_partition_reassignments", 0, {})["error_message"], None, "reassignments")
+
+
+def test_quotas_of_an_address_and_a_user():
+    with connect() as c:
+        answer = ask(c, "describe_client_quotas", 1, {"components": [
+            {"entity_type": kind, "match_type": 2, "match": None} for kind in ("ip", "user")]})
+        equal((answer["error_code"], answer["entries"]), (INVALID_REQUEST, None), "both")
 
 
 run_all(globals())

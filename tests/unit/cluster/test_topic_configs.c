@@ -36,7 +36,7 @@ static const struct row rows[] = {
     {"compression.type", "none", "String must be one of"},
     {"compression.gzip.level", "0", "between 1 and 9 or equal to -1"},
     {"compression.gzip.level", "9", NULL},
-    {"compression.gzip.level", "10", "no more than 9"},
+    {"compression.gzip.level", "10", "between 1 and 9 or equal to -1"},
     {"compression.lz4.level", "18", "no more than 17"},
     {"compression.zstd.level", "-131072", NULL},
     {"coreflume.ack", "memory", NULL},
