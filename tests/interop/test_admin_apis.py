@@ -14,7 +14,6 @@ NONE, UNKNOWN_TOPIC, INVALID_TOPIC, UNSUPPORTED_VERSION, TOPIC_EXISTS, INVALID_P
 INVALID_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST = 39, 40, 42
 SECURITY_DISABLED, ELECTION_NOT_NEEDED, NO_REASSIGNMENT, RESOURCE_NOT_FOUND, DUPLICATE = 54, 84, 85, 91, 92
 INVALID_UPDATE, UNKNOWN_ID, TRANSACTIONAL_ID_NOT_FOUND, MISMATCHED_ENDPOINT, UNSUPPORTED_ENDPOINT = 95, 100, 105, 114, 115
-UNKNOWN_TOPIC_ID = 100
 NOT_ASKED = -2147483648
 
 shared = SharedNode("admin_apis")
@@ -482,7 +481,7 @@ def test_deleted_by_either_name():
         equal(delete({"name": names[0]}, {"topic_id": ids[names[0]]}), [(*both, INVALID_REQUEST)] * 2, "one topic twice")
         equal(delete({"name": names[0]}), [(*both, NONE)], "by name: its id")
         equal(delete({"topic_id": ids[names[1]]}), [(names[1], ids[names[1]], NONE)], "by id: its name")
-        equal(delete({"topic_id": ids[names[1]]}), [(None, ids[names[1]], UNKNOWN_TOPIC_ID)], "gone")
+        equal(delete({"topic_id": ids[names[1]]}), [(None, ids[names[1]], UNKNOWN_ID)], "gone")
 
 
 def test_null_where_kafka_has_null():

@@ -2,6 +2,7 @@
 out. What a dict leaves out has its default."""
 import pathlib
 import re
+import struct
 import sys
 import uuid
 
@@ -13,6 +14,7 @@ import generate  # noqa: E402  (kafka/proto/generate.py)
 
 NUMBERS = {"bool": (wire.i8, wire.Reader.i8), "int8": (wire.i8, wire.Reader.i8), "int16": (wire.i16, wire.Reader.i16),
            "int32": (wire.i32, wire.Reader.i32), "int64": (wire.i64, wire.Reader.i64),
+           "float64": (lambda v: struct.pack(">d", v), lambda r: struct.unpack(">d", r.take(8))[0]),
            "uint16": (lambda v: wire.i16(v - (v >> 15 << 16)), lambda r: r.i16() & 0xFFFF)}
 
 
