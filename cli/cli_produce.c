@@ -153,7 +153,8 @@ static enum err settle(struct produce *x)
     }
 }
 
-/* Hands a record over; waits while there is no room. ERR_CANCELLED as above. */
+/* Hands a record over; waits while there is no room. ERR_CANCELLED if somebody wants the input to
+ * end meanwhile: the record was not taken. */
 static enum err send_record(struct produce *x, const struct client_message *m)
 {
     for (;;) {
@@ -174,11 +175,11 @@ static enum err send_record(struct produce *x, const struct client_message *m)
 }
 
 /* A failure is told soon, not with the next record, which may be long in coming. */
-static enum err check_failures(struct produce *x, bool *ret_is_settled)
+static enum err check_failures(struct produce *x, bool *ret_has_unsettled)
 {
     struct client_producer_stats stats;
     client_producer_stats(x->producer, &stats);
-    *ret_is_settled = is_settled(&stats);
+    *ret_has_unsettled = !is_settled(&stats);
     return stats.failed_count > 0 ? settle(x) : ERR_OK;
 }
 
@@ -195,10 +196,12 @@ static enum err send_all(struct produce *x, enum err *ret_input)
             has_unsettled = true;
             show_progress(x);
         } else if (got == ERR_TIMED_OUT) {
-            bool is_settled = false;
-            e = check_failures(x, &is_settled);
-            has_unsettled = !is_settled;
-        } else {
+            e = check_failures(x, &has_unsettled);
+        }
+        if (e == ERR_CANCELLED) {
+            got = e;
+        }
+        if (got != ERR_OK && got != ERR_TIMED_OUT) {
             *ret_input = got;
             return ERR_OK;
         }
@@ -249,9 +252,7 @@ static int send_records(struct produce *x)
         return e == ERR_OK ? say_input(x, input) : say_failure(x, e);
     }
     const int code = say_failure(x, e);
-    if (e != ERR_CANCELLED) {
-        (void)settle(x); /* What was read before the trouble counts. */
-    }
+    (void)settle(x); /* What was read before the trouble counts. */
     return code;
 }
 

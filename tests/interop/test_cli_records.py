@@ -320,6 +320,33 @@ def test_interrupted_while_nobody_answers():
         expect(time.monotonic() - started < 5, "at once")
 
 
+def test_interrupted_while_there_is_no_room():
+    """The broker hangs and the buffer is full: Ctrl-C ends the input, and what was taken still arrives."""
+    with Node(fresh_dir("cli_interrupt_full") / "data") as node:
+        cli(node, "topic", "create", "t").ok()
+        source = subprocess.Popen(["yes", "x" * 1000], stdout=subprocess.PIPE)
+        producer = subprocess.Popen([binary(), "produce", "t", "-b", node.kafka], stdin=source.stdout, stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, text=True)
+        source.stdout.close()
+        try:
+            time.sleep(0.5)
+            node.process.send_signal(signal.SIGSTOP)
+            time.sleep(1)
+            producer.send_signal(signal.SIGINT)
+            time.sleep(0.5)
+            expect(producer.poll() is None, "it waits for the broker")
+            node.process.send_signal(signal.SIGCONT)
+            out, err = producer.communicate(timeout=30)
+            equal(producer.returncode, 1, err)
+            expect("interrupted: only what was read so far was sent" in err, err)
+            wait_for_end(node, int(re.fullmatch(r"produced (\d+) records to t\n", out).group(1)))
+        finally:
+            node.process.send_signal(signal.SIGCONT)
+            for process in (source, producer):
+                process.kill()
+                process.wait()
+
+
 def test_a_failure_is_told_while_the_input_waits():
     with Node(fresh_dir("cli_failure") / "data") as node:
         cli(node, "topic", "create", "t").ok()
