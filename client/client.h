@@ -251,8 +251,9 @@ struct client_deletion {
 };
 
 /* Deletes records for good, from the start of each partition on. Each partition succeeds or fails
- * by itself: after an error start tells which did. ERR_OUT_OF_RANGE  before is behind the last
- * record ERR_POLICY        the topic is compacted, and not deleted from */
+ * by itself: after an error start tells which did.
+ *   ERR_OUT_OF_RANGE  before is behind the last record
+ *   ERR_POLICY        the topic is compacted, and not deleted from */
 enum err client_delete_records(struct client *c,
                                const char *topic,
                                struct client_deletion *deletions,
@@ -313,11 +314,13 @@ struct client_delivery {
 
 /* Order and repetition
  *
- *   is_idempotent    Each record once, in the order of the sends, within its partition and while
- * its producer lives. After ERR_SEQUENCE_OUT_OF_ORDER or a timeout a record may have been written
- * or not; the others go on. otherwise        At least once. With in_flight_max 1, the default, in
- * the order of the sends; a repetition may follow records that were sent after the first try. With
- * more, a batch that is tried again may come behind those sent after it. */
+ * With is_idempotent each record is written once, in the order of the sends within its partition,
+ * as long as the producer lives. A record that failed with ERR_SEQUENCE_OUT_OF_ORDER, or whose time
+ * was over, may have been written or not; the others go on.
+ *
+ * Without it records are written at least once. With in_flight_max 1, the default, in the order of
+ * the sends, but for repetitions; with more, a batch that is tried again may come behind those that
+ * were sent after it. */
 struct client_producer_options {
     enum client_acks acks;
     enum client_codec codec;
@@ -334,7 +337,8 @@ struct client_producer_options {
     int32_t (*partition_of)(const struct client_message *m,
                             int32_t partitions_count,
                             void *context);
-    /* Called once for each record that was taken, in order within a partition. Optional. */
+    /* Called once for each record that was taken; of those that were written in order within a
+     * partition. Optional. */
     void (*on_delivery)(const struct client_delivery *delivery, void *context);
     void *context; /* For both. */
 };
@@ -415,7 +419,8 @@ void client_consumer_free(struct client_consumer *s);
 int32_t client_consumer_partitions_count(struct client_consumer *s);
 
 /* Reads the partition from offset on, or from CLIENT_OFFSET_START or CLIENT_OFFSET_END. Fetching
- * begins at once. ERR_INVALID if it is assigned already or not there. */
+ * begins with the next poll, for all that was assigned before. ERR_INVALID if it is assigned
+ * already or not there. */
 enum err client_consumer_assign(struct client_consumer *s, int32_t partition, int64_t offset);
 /* From the first record at or after this time on; if there is none, from the end. */
 enum err client_consumer_assign_time(struct client_consumer *s, int32_t partition, int64_t time_ms);

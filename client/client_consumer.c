@@ -142,7 +142,6 @@ void client_position_move(struct client_consumer *s,
     p->retry_us = 0;
     p->end = CLIENT_OFFSET_UNKNOWN;
     p->err = ERR_OK;
-    client_wake(s->client, 0);
 }
 
 static enum err add_position(struct client_consumer *s, int32_t partition)
@@ -483,6 +482,10 @@ wait_for_records(struct client_consumer *s, uint32_t timeout_ms, char why[CLIENT
     const uint64_t deadline_us = client_after_us(c, timeout_ms);
     const bool was_at_end = is_at_end(s);
     s->failed_partition = -1;
+    if (s->polled_serial < s->serial) {
+        s->polled_serial = s->serial;
+        client_wake(c, 0);
+    }
     for (;;) {
         while (take_chunk(s)) {
             enum err e = read_current(s, why);

@@ -67,6 +67,9 @@ struct client_consumer {
     size_t positions_count;
     struct list requests; /* On their way; struct client_fetch. */
     uint64_t serial;
+    /* Positions that are newer are not asked about yet: those that are set one after the other are
+     * asked about together, and none waits for the answer of another. */
+    uint64_t polled_serial;
     size_t buffered_size; /* Of frames. */
 
     /* The program's alone. */

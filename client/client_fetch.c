@@ -292,7 +292,7 @@ bool client_position_is_due(struct client_consumer *s,
                             uint64_t now_us,
                             uint64_t *next_us)
 {
-    if (p->is_asked || p->is_halted || p->is_paused) {
+    if (p->is_asked || p->is_halted || p->is_paused || p->serial > s->polled_serial) {
         return false;
     }
     if (p->failures > 0 && s->topic.is_wanted) {

@@ -42,6 +42,8 @@ void client_changed(struct client *c)
 
 void client_wake(struct client *c, uint64_t when_us)
 {
+    /* Awake the thread may be past the place where it would have seen the work. */
+    c->wanted_us = when_us < c->wanted_us ? when_us : c->wanted_us;
     if (c->is_sleeping && when_us < c->sleep_until_us) {
         c->is_sleeping = false;
         const uint64_t one = 1;
@@ -177,6 +179,7 @@ static void take_ready(struct client *c, size_t count)
 void client_turn(struct client *c, uint64_t deadline_us)
 {
     const uint64_t before = c->changes;
+    c->wanted_us = UINT64_MAX;
     uint64_t next_us = work(c);
     client_call_back(c);
     wake_waiters(c, &next_us);
@@ -186,6 +189,7 @@ void client_turn(struct client *c, uint64_t deadline_us)
         return;
     }
     next_us = deadline_us < next_us ? deadline_us : next_us;
+    next_us = c->wanted_us < next_us ? c->wanted_us : next_us;
     next_us = list_is_empty(&c->deliveries) ? next_us : 0;
     c->sleep_until_us = next_us;
     c->is_sleeping = c->has_thread;

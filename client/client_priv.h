@@ -71,6 +71,7 @@ struct client {
     bool is_stopping;
     bool is_sleeping; /* The thread waits in poll, until: */
     uint64_t sleep_until_us;
+    uint64_t wanted_us; /* Work that came since the turn began; UINT64_MAX: none. */
     bool is_calling_back;
     uint64_t changes; /* Counts what somebody may wait for. */
     struct list waiters;

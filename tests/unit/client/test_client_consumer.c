@@ -104,6 +104,13 @@ static void answer_aborted(struct fetch_response_aborted_transaction *aborted,
     answer_with(&p);
 }
 
+/* Fetching begins with the first poll. */
+static void begin_fetching(void)
+{
+    struct client_record record;
+    cr_assert(eq(int, client_consumer_next(consumer, 0, &record), ERR_TIMED_OUT));
+}
+
 static void start(int64_t offset)
 {
     enum err e = client_consumer_new(client, "t", NULL, &consumer);
@@ -381,6 +388,22 @@ static int64_t fetched_offset(size_t connection, int32_t partition)
     return -1;
 }
 
+/* Positions that are set one after the other are asked about together. */
+Test(client_consumer, all_assigned_partitions_share_the_first_fetch)
+{
+    script_opening(3);
+    fake_broker_hold(&broker);
+    start(0);
+    fake_broker_run(&broker, client);
+    cr_assert(eq(int, client_consumer_assign(consumer, 1, 5), ERR_OK));
+    fake_broker_run(&broker, client);
+    cr_assert(eq(sz, broker.dialled_count, 1));
+    begin_fetching();
+    fake_broker_run(&broker, client);
+    fake_broker_skip(&broker, 1, API_API_VERSIONS);
+    cr_assert(eq(i64, fetched_offset(1, 1), 5));
+}
+
 /* What was read ahead is read ahead no more, and an answer that comes late is nobody's. */
 Test(client_consumer, seek_drops_what_was_read_ahead)
 {
@@ -409,6 +432,7 @@ Test(client_consumer, an_answer_to_a_position_that_moved_is_dropped)
     answer_batch(0, 0, 3, 100);
     answer_batch(0, 50, 3, 100);
     start(0);
+    begin_fetching();
     fake_broker_run(&broker, client);
     cr_assert(eq(int, client_consumer_seek(consumer, 0, 50), ERR_OK));
     fake_broker_release(&broker, 1);
@@ -427,6 +451,7 @@ Test(client_consumer, paused_partitions_are_neither_fetched_nor_handed_out)
     cr_assert(eq(int, client_consumer_pause(consumer, 0), ERR_OK));
     struct client_record record;
     cr_assert(eq(int, client_consumer_pause(consumer, 2), ERR_INVALID));
+    begin_fetching();
     fake_broker_pass(&broker, client, 1000);
     cr_assert(eq(int, client_consumer_resume(consumer, 0), ERR_OK));
     cr_assert(eq(int, client_consumer_pause(consumer, 1), ERR_OK));
@@ -503,6 +528,7 @@ Test(client_consumer, reading_ahead_has_a_bound)
     answer_batch(0, 2, 2, 100);
     cr_assert(client_consumer_new(client, "t", &options, &consumer) == ERR_OK);
     cr_assert(client_consumer_assign(consumer, 0, 0) == ERR_OK);
+    begin_fetching();
     fake_broker_pass(&broker, client, 200000);
     cr_assert(eq(sz, fake_broker_requests_count(&broker, 1), 2));
     expect_record(0);
@@ -680,6 +706,7 @@ Test(client_consumer, out_of_range_goes_on_if_told_to)
         const struct client_consumer_options options = {.reset = resets[i]};
         cr_assert(client_consumer_new(client, "t", &options, &consumer) == ERR_OK);
         cr_assert(client_consumer_assign(consumer, 0, 90) == ERR_OK);
+        begin_fetching();
         fake_broker_run(&broker, client);
         expect_record(90);
         expect_record(91);
@@ -699,6 +726,7 @@ Test(client_consumer, an_error_is_about_one_partition)
     answer_partition(0, KAFKA_OFFSET_OUT_OF_RANGE, -1, (struct slice){0});
     answer_batch(1, 0, 2, 2);
     start(99);
+    begin_fetching();
     fake_broker_run(&broker, client);
     cr_assert(eq(int, client_consumer_assign(consumer, 1, 0), ERR_OK));
     expect_nothing(ERR_OUT_OF_RANGE);
