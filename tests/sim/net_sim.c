@@ -507,7 +507,8 @@ void net_client_send(struct net_link *l, const void *data, size_t size)
     memcpy(c->data, data, size);
     struct sim *sim = l->net->sim;
     uint32_t one_in = sim->swarm.cut_connection_one_in;
-    if (one_in != 0 && l->break_us == UINT64_MAX && rand_one_in(&sim->rand, one_in)) {
+    if (one_in != 0 && !l->net->is_steady && l->break_us == UINT64_MAX &&
+        rand_one_in(&sim->rand, one_in)) {
         l->break_us = sim->clock.now_us + sim_log_between(sim, 0, 20000);
     }
 }

@@ -47,6 +47,7 @@ struct net_sim {
     struct net_sim_transport transports[SIM_SHARDS_MAX];
     struct list links; /* struct net_link */
     uint64_t links_made;
+    bool is_steady; /* No connection breaks by itself. */
 };
 
 /* Adds itself as a source to the machine. */
