@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/assert.h"
+#include "core/pattern.h"
 
 #define NUMBER(name, type, value, min, max)                                                  \
     {                                                                                        \
@@ -393,20 +394,8 @@ static bool is_pattern(struct slice member)
     while (i < COUNT(names) && !slice_equal_string(slice_of(member.data, name_size), names[i])) {
         i++;
     }
-    int parentheses = 0;
-    bool is_class = false;
-    bool is_escaped = false;
-    for (size_t at = name_size + 1; at < member.size; at++) {
-        const char c = (char)member.data[at];
-        if (is_escaped) {
-            is_escaped = false;
-            continue;
-        }
-        is_escaped = c == '\\';
-        is_class = is_class ? c != ']' : c == '[';
-        parentheses += is_class ? 0 : (c == '(') - (c == ')');
-    }
-    return i < COUNT(names) && parentheses == 0 && !is_class && !is_escaped;
+    const struct slice pattern = slice_of(equals + 1, member.size - name_size - 1);
+    return i < COUNT(names) && pattern_is_balanced(pattern);
 }
 
 static enum err check_patterns(struct slice value, char *why)

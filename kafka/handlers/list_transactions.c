@@ -1,7 +1,9 @@
 /* ListTransactions: there are none. State names that Kafka does not have come back as unknown. */
 #include "kafka/proto/list_transactions.h"
 
+#include "core/pattern.h"
 #include "kafka/handlers/handlers.h"
+#include "kafka/proto/error_codes.h"
 #include "kafka/request.h"
 
 static bool is_state_name(struct slice name)
@@ -39,6 +41,11 @@ void handle_list_transactions(struct request *r)
         if (!is_state_name(in->state_filters[i])) {
             out.unknown_state_filters[out.unknown_state_filters_count++] = in->state_filters[i];
         }
+    }
+    if (!slice_is_null(in->transactional_id_pattern) &&
+        !pattern_is_balanced(in->transactional_id_pattern)) {
+        out.error_code = KAFKA_INVALID_REGULAR_EXPRESSION;
+        out.unknown_state_filters_count = 0;
     }
     request_answer(r, &out);
 }

@@ -14,6 +14,7 @@ NONE, UNKNOWN_TOPIC, INVALID_TOPIC, UNSUPPORTED_VERSION, TOPIC_EXISTS, INVALID_P
 INVALID_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST = 39, 40, 42
 SECURITY_DISABLED, ELECTION_NOT_NEEDED, NO_REASSIGNMENT, RESOURCE_NOT_FOUND, DUPLICATE = 54, 84, 85, 91, 92
 INVALID_UPDATE, UNKNOWN_ID, TRANSACTIONAL_ID_NOT_FOUND, MISMATCHED_ENDPOINT, UNSUPPORTED_ENDPOINT = 95, 100, 105, 114, 115
+INVALID_PATTERN = 128
 NOT_ASKED = -2147483648
 
 shared = SharedNode("admin_apis")
@@ -418,6 +419,9 @@ def test_transactions():
             answer = ask(c, "list_transactions", version, {"state_filters": ["Ongoing", "Odd"]})
             equal((answer["error_code"], answer["unknown_state_filters"], answer["transaction_states"]),
                   (NONE, ["Odd"], []), "list")
+        for pattern, wanted in (("t.*", NONE), ("", NONE), (None, NONE), ("(", INVALID_PATTERN), ("[a", INVALID_PATTERN)):
+            answer = ask(c, "list_transactions", 2, {"transactional_id_pattern": pattern})
+            equal(answer["error_code"], wanted, f"pattern {pattern}")
         answer = ask(c, "describe_transactions", 0, {"transactional_ids": ["t", ""]})
         equal([(t["transactional_id"], t["error_code"]) for t in answer["transaction_states"]],
               [("t", TRANSACTIONAL_ID_NOT_FOUND), ("", INVALID_REQUEST)], "describe")
