@@ -70,9 +70,7 @@ static void start_read(
     part->op.in.fetch.offset = part->in->fetch_offset;
     part->op.in.fetch.dst = b->data;
     part->op.in.fetch.dst_size = size;
-    /* Whoever must look into the batches has to have them in one piece. */
-    const bool may_refer = size > FETCH_COPY_SIZE_MAX && f->request->version >= FETCH_VERSION_ZSTD;
-    part->op.in.fetch.pieces_max = may_refer ? pieces_max : 0;
+    part->op.in.fetch.pieces_max = size > FETCH_COPY_SIZE_MAX ? pieces_max : 0;
     fetch_submit(f, part, PARTITION_READ);
 }
 
@@ -166,22 +164,6 @@ bool fetch_start_large_read(struct fetch *f)
     return false;
 }
 
-/* The batches in front of the first one that this version of Fetch must not show: zstd needs
- * version 10 (KIP-110). */
-static size_t size_without_zstd(const struct fetch_part *part)
-{
-    size_t pos = 0;
-    while (pos < part->size) {
-        struct batch_header header;
-        const struct slice rest = slice_of(part->buf->data + pos, part->size - pos);
-        if (batch_header_decode(rest, &header) != ERR_OK || batch_codec(&header) == CODEC_ZSTD) {
-            break;
-        }
-        pos += batch_size(&header);
-    }
-    return pos;
-}
-
 static void drop_buf(struct fetch_part *part)
 {
     buf_unref(part->buf);
@@ -221,16 +203,6 @@ void fetch_end_read(struct fetch *f, struct fetch_part *part)
     part->size = part->op.out.fetch.size;
     part->pin = part->op.out.fetch.pin;
     part->copied_size = part->pin == NULL ? part->size : part->op.out.fetch.copied_size;
-    if (f->request->version < FETCH_VERSION_ZSTD) {
-        const size_t size = size_without_zstd(part);
-        if (size == 0 && part->size > 0) {
-            drop_buf(part);
-            fetch_part_fail(f, part, KAFKA_UNSUPPORTED_COMPRESSION_TYPE);
-            return;
-        }
-        part->size = size;
-        part->copied_size = size;
-    }
     if (part->size == 0) {
         drop_buf(part);
         return;

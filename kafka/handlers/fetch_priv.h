@@ -16,7 +16,6 @@
 
 enum {
     FETCH_VERSION_SESSIONS = 7,
-    FETCH_VERSION_ZSTD = 10,
     FETCH_VERSION_IDS = 13,
     /* Larger reads travel by reference, smaller ones are copied into the answer. */
     FETCH_COPY_SIZE_MAX = 16 << 10,
