@@ -27,7 +27,6 @@ EXPLAINED = [
     (r"get_telemetry_subscriptions ", "neither lists it without a receiver of metrics; Kafka answers all the same"),
     (r"No Authorizer is configured: this version of Coreflume has no ACLs", "the message says more"),
     (r"describe_acls v\d: unknown resource type", "Kafka closes the connection; SECURITY_DISABLED comes first here"),
-    (r"list_transactions v2: bad pattern", "there is nothing to match, the pattern is not looked at"),
     (r"^produce/.*transactional without an id.*: 53 \| 48$", "transactions are refused as such"),
 
     # Rules of our own.
