@@ -152,6 +152,13 @@ static void close_idle(struct fetch_sessions *fs, uint64_t now_us)
     }
 }
 
+static void use(struct fetch_sessions *fs, struct fetch_session *session, uint64_t now_us)
+{
+    session->used_us = now_us;
+    list_remove(&session->lru);
+    list_push_back(&fs->lru, &session->lru);
+}
+
 static bool make_room(struct fetch_sessions *fs, uint32_t parts_count, uint64_t now_us)
 {
     close_idle(fs, now_us);
@@ -276,10 +283,21 @@ static void grow(struct fetch_sessions *fs, struct fetch_session *session)
     }
 }
 
+/* For one more partition of session, which is in use and so never the one that is closed. */
+static bool has_memory(struct fetch_sessions *fs, struct fetch_session *session, uint64_t now_us)
+{
+    if (fs->size >= FETCH_SESSIONS_SIZE_MAX) {
+        use(fs, session, now_us);
+        close_idle(fs, now_us);
+    }
+    return fs->size < FETCH_SESSIONS_SIZE_MAX;
+}
+
 struct fetch_session_part *fetch_session_put(struct fetch_sessions *fs,
                                              struct fetch_session *session,
                                              const struct fetch_request_topic *topic,
-                                             const struct fetch_request_partition *in)
+                                             const struct fetch_request_partition *in,
+                                             uint64_t now_us)
 {
     struct part_key key = key_of(session, topic->topic, &topic->topic_id);
     key.partition = in->partition;
@@ -288,7 +306,7 @@ struct fetch_session_part *fetch_session_put(struct fetch_sessions *fs,
         (*at)->in = *in;
         return *at;
     }
-    if (fs->size >= FETCH_SESSIONS_SIZE_MAX) {
+    if (!has_memory(fs, session, now_us)) {
         return NULL;
     }
     if (session->parts_count >= session->buckets_count) {
@@ -328,13 +346,15 @@ forget(struct fetch_sessions *fs, struct fetch_session *session, const struct pa
     free(part);
 }
 
-static bool
-put_all(struct fetch_sessions *fs, struct fetch_session *session, const struct fetch_request *in)
+static bool put_all(struct fetch_sessions *fs,
+                    struct fetch_session *session,
+                    const struct fetch_request *in,
+                    uint64_t now_us)
 {
     for (size_t i = 0; i < in->topics_count; i++) {
         for (size_t k = 0; k < in->topics[i].partitions_count; k++) {
-            if (fetch_session_put(fs, session, &in->topics[i], &in->topics[i].partitions[k]) ==
-                NULL) {
+            if (fetch_session_put(
+                    fs, session, &in->topics[i], &in->topics[i].partitions[k], now_us) == NULL) {
                 return false;
             }
         }
@@ -367,15 +387,13 @@ enum kafka_error fetch_session_update(struct fetch_sessions *fs,
     if (is_by_id != session->is_by_id) {
         return KAFKA_FETCH_SESSION_TOPIC_ID_ERROR;
     }
-    if (!put_all(fs, session, in)) {
+    if (!put_all(fs, session, in, now_us)) {
         fetch_sessions_close(fs, session);
         return KAFKA_FETCH_SESSION_ID_NOT_FOUND;
     }
     forget_all(fs, session, in);
     session->epoch = session->epoch == INT32_MAX ? EPOCH_FIRST : session->epoch + 1;
-    session->used_us = now_us;
-    list_remove(&session->lru);
-    list_push_back(&fs->lru, &session->lru);
+    use(fs, session, now_us);
     return KAFKA_NONE;
 }
 

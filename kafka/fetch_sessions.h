@@ -97,11 +97,13 @@ enum kafka_error fetch_session_update(struct fetch_sessions *fs,
                                       bool is_by_id,
                                       uint64_t now_us);
 
-/* Adds a partition, or changes what is asked for of one. NULL without memory, or room. */
+/* Adds a partition, or changes what is asked for of one. Others that nobody used for long give
+ * their memory up for it. NULL without memory, or room. */
 struct fetch_session_part *fetch_session_put(struct fetch_sessions *fs,
                                              struct fetch_session *session,
                                              const struct fetch_request_topic *topic,
-                                             const struct fetch_request_partition *in);
+                                             const struct fetch_request_partition *in,
+                                             uint64_t now_us);
 
 /* Whether an incremental answer has to name the partition; notes what it says. A partition that
  * gave records moves behind the others. */

@@ -128,7 +128,7 @@ static void open_session(struct fetch *f, struct fetch_sessions *fs)
     for (size_t i = 0; i < in->topics_count && session != NULL; i++) {
         for (size_t k = 0; k < in->topics[i].partitions_count; k++, part++) {
             struct fetch_session_part *kept =
-                fetch_session_put(fs, session, &in->topics[i], part->in);
+                fetch_session_put(fs, session, &in->topics[i], part->in, r->d->s->now_us);
             if (kept == NULL) {
                 fetch_sessions_close(fs, session);
                 return;

@@ -31,7 +31,7 @@ static void put(struct fetch_sessions *fs, struct fetch_session *session, int32_
 {
     const struct fetch_request_topic topic = {.topic = slice_of_string("t")};
     const struct fetch_request_partition in = {.partition = partition};
-    cr_assert(ne(ptr, fetch_session_put(fs, session, &topic, &in), NULL));
+    cr_assert(ne(ptr, fetch_session_put(fs, session, &topic, &in, 0), NULL));
 }
 
 static struct fetch_session *
@@ -109,7 +109,7 @@ Test(fetch_sessions, memory_is_bounded)
     struct fetch_session *session = open_one(fs, 1, 0);
     const struct fetch_request_topic topic = {.topic = slice_of_string("t")};
     struct fetch_request_partition in = {.partition = 1};
-    while (in.partition < 1000 * 1000 && fetch_session_put(fs, session, &topic, &in) != NULL) {
+    while (in.partition < 1000 * 1000 && fetch_session_put(fs, session, &topic, &in, 0) != NULL) {
         in.partition++;
     }
     cr_assert(lt(i32, 50000, in.partition));
@@ -118,13 +118,37 @@ Test(fetch_sessions, memory_is_bounded)
     cr_assert(eq(ptr, fetch_sessions_open(fs, false, 1, SECOND_US), NULL), "no room for others");
     in.partition = 77; /* What is there can still be changed. */
     in.fetch_offset = 5;
-    cr_assert(eq(i64, fetch_session_put(fs, session, &topic, &in)->in.fetch_offset, 5));
+    cr_assert(eq(i64, fetch_session_put(fs, session, &topic, &in, 0)->in.fetch_offset, 5));
     /* What nobody used for long gives its memory up, though slots are free. */
     const uint64_t serial = session->serial;
     session = open_one(fs, 1, 130 * (uint64_t)SECOND_US);
     cr_assert(ne(ptr, session, NULL));
     cr_assert(eq(u32, fetch_sessions_count(fs), 1));
     cr_assert(ne(u64, session->serial, serial), "whoever remembers the old one can tell");
+    fetch_sessions_free(fs);
+}
+
+/* A session grows into the memory of those that nobody used for long, and of nobody else. */
+Test(fetch_sessions, a_growing_one_closes_idle_ones)
+{
+    const uint64_t late_us = 130 * (uint64_t)SECOND_US;
+    struct fetch_sessions *fs = new_sessions();
+    const struct fetch_session *idle = open_one(fs, 40000, 0);
+    const int32_t idle_id = idle->id;
+    const int32_t busy_id = open_one(fs, 40000, 20 * (uint64_t)SECOND_US)->id;
+    struct fetch_session *session = open_one(fs, 1, 0);
+    struct fetch_request_partition parts[60000];
+    for (int32_t i = 0; i < 60000; i++) {
+        parts[i] = (struct fetch_request_partition){.partition = 10 + i};
+    }
+    struct fetch_request_topic topic = {
+        .topic = slice_of_string("t"), .partitions = parts, .partitions_count = 60000};
+    struct fetch_request in = {.session_epoch = 1, .topics = &topic, .topics_count = 1};
+    cr_assert(eq(int, fetch_session_update(fs, session, &in, false, late_us), KAFKA_NONE));
+    fetch_sessions_check(fs);
+    cr_assert(eq(u32, session->parts_count, 60001));
+    cr_assert(eq(ptr, fetch_sessions_find(fs, idle_id), NULL));
+    cr_assert(ne(ptr, fetch_sessions_find(fs, busy_id), NULL));
     fetch_sessions_free(fs);
 }
 
