@@ -331,9 +331,10 @@ void partition_tell_trouble(struct partition *p, bool is_failed)
 {
     const bool is_told = is_failed ? p->is_failure_told : p->is_damage_told;
     if (!is_told && p->log_env != NULL && !flusher_is_failed(p->log_env->flusher)) {
+        const enum trouble_kind failed = p->is_damage_told ? TROUBLE_WORSE : TROUBLE_FAILED;
         p->is_failure_told |= is_failed;
         p->is_damage_told = true;
-        p->env->on_trouble(p->env->trouble_context, p, is_failed);
+        p->env->on_trouble(p->env->trouble_context, p, is_failed ? failed : TROUBLE_DAMAGED);
     }
 }
 

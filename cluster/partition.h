@@ -34,6 +34,7 @@
 #include "cluster/cluster.h"
 #include "cluster/metadata.h"
 #include "cluster/settings.h"
+#include "cluster/troubles.h"
 #include "core/err.h"
 #include "core/ids.h"
 #include "core/list.h"
@@ -73,7 +74,7 @@ struct partition_env {
     bool is_quiescing;
     bool is_drained;
     /* p failed, or was found damaged: an operator has to be told. */
-    void (*on_trouble)(void *context, const struct partition *p, bool is_failed);
+    void (*on_trouble)(void *context, const struct partition *p, enum trouble_kind kind);
     void *trouble_context;
 };
 

@@ -130,9 +130,9 @@ static void on_dir_opened(void *context, struct shard_dir *dir, enum err e)
 
 static void on_dir_closed(void *context, struct shard_dir *dir);
 
-static void on_trouble(void *context, const struct partition *p, bool is_failed)
+static void on_trouble(void *context, const struct partition *p, enum trouble_kind kind)
 {
-    troubles_tell(context, partition_id(p), partition_name(p), is_failed);
+    troubles_tell(context, partition_id(p), partition_name(p), kind);
 }
 
 void shard_state_open(struct shard *here, struct broadcast_leg *leg)

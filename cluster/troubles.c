@@ -25,46 +25,6 @@ static struct trouble *find(struct troubles *t, const struct partition_id *id)
     return NULL;
 }
 
-static void on_told(struct shard *here, struct xmsg *m)
-{
-    struct note *note = container_of(m, struct note, msg);
-    struct troubles *t = &note->reader->troubles;
-    struct trouble *known = find(t, &note->trouble.id);
-    if (known != NULL) {
-        known->is_failed |= note->trouble.is_failed;
-    } else if (t->known_count < TROUBLES_MAX) {
-        t->known[t->known_count++] = note->trouble;
-    } else {
-        t->more_count++;
-    }
-    xmsg_forward(here, m);
-}
-
-static void on_home(struct shard *here, struct xmsg *m)
-{
-    (void)here;
-    free(container_of(m, struct note, msg));
-}
-
-void troubles_tell(struct cluster *c,
-                   const struct partition_id *id,
-                   const char *name,
-                   bool is_failed)
-{
-    struct note *note = c->is_stopping ? NULL : calloc(1, sizeof(*note));
-    if (note == NULL) {
-        return; /* Who stops is asked no more. */
-    }
-    note->reader = c->set->clusters[0];
-    note->trouble.id = *id;
-    note->trouble.is_failed = is_failed;
-    (void)snprintf(note->trouble.name, sizeof(note->trouble.name), "%s", name);
-    note->route[0] = (struct xmsg_hop){.shard = 0, .run = on_told};
-    note->route[1] = (struct xmsg_hop){.shard = c->s->id, .run = on_home};
-    note->msg.next_hop = note->route;
-    xmsg_send(c->s, &note->msg);
-}
-
 /* Deleted topics take their troubles along; whose name was only counted cannot be told apart. */
 static void forget_deleted(struct cluster *c)
 {
@@ -78,6 +38,58 @@ static void forget_deleted(struct cluster *c)
     t->known_count = kept;
 }
 
+static void take(struct cluster *c, const struct trouble *trouble)
+{
+    struct troubles *t = &c->troubles;
+    struct trouble *known = find(t, &trouble->id);
+    if (known != NULL) {
+        known->kind = trouble->kind;
+        return;
+    }
+    if (t->known_count == TROUBLES_MAX && c->metadata != NULL) {
+        forget_deleted(c);
+    }
+    const bool was_counted = trouble->kind == TROUBLE_WORSE && t->more_count > 0;
+    if (t->known_count < TROUBLES_MAX) {
+        t->known[t->known_count++] = *trouble;
+        t->more_count -= was_counted;
+    } else {
+        t->more_count += !was_counted;
+    }
+}
+
+static void on_told(struct shard *here, struct xmsg *m)
+{
+    const struct note *note = container_of(m, struct note, msg);
+    take(note->reader, &note->trouble);
+    xmsg_forward(here, m);
+}
+
+static void on_home(struct shard *here, struct xmsg *m)
+{
+    (void)here;
+    free(container_of(m, struct note, msg));
+}
+
+void troubles_tell(struct cluster *c,
+                   const struct partition_id *id,
+                   const char *name,
+                   enum trouble_kind kind)
+{
+    struct note *note = c->is_stopping ? NULL : calloc(1, sizeof(*note));
+    if (note == NULL) {
+        return; /* Who stops is asked no more. */
+    }
+    note->reader = c->set->clusters[0];
+    note->trouble.id = *id;
+    note->trouble.kind = kind;
+    (void)snprintf(note->trouble.name, sizeof(note->trouble.name), "%s", name);
+    note->route[0] = (struct xmsg_hop){.shard = 0, .run = on_told};
+    note->route[1] = (struct xmsg_hop){.shard = c->s->id, .run = on_home};
+    note->msg.next_hop = note->route;
+    xmsg_send(c->s, &note->msg);
+}
+
 uint32_t
 troubles_list(struct cluster *c, struct cluster_problem *ret, uint32_t count, uint32_t count_max)
 {
@@ -86,10 +98,11 @@ troubles_list(struct cluster *c, struct cluster_problem *ret, uint32_t count, ui
     forget_deleted(c);
     for (uint32_t i = 0; i < t->known_count && count < count_max; i++) {
         const struct trouble *trouble = &t->known[i];
+        const bool is_failed = trouble->kind != TROUBLE_DAMAGED;
         ret[count++] = (struct cluster_problem){
-            .code = trouble->is_failed ? "partition_failed" : "partition_damaged",
+            .code = is_failed ? "partition_failed" : "partition_damaged",
             .subject = trouble->name,
-            .action = trouble->is_failed
+            .action = is_failed
                           ? "it is not served: see its lines in the log and the kernel's log, "
                             "repair the disk, then restart"
                           : "some of its records are lost, the others are served: see its lines in "

@@ -1,8 +1,8 @@
 /* Partitions that an operator has to do something about, by name, for the health page: each shard
  * tells shard 0 of its own, once per partition and start.
  *
- * Bounded: shard 0 remembers TROUBLES_MAX, and only counts the others; what a shard cannot tell for
- * want of memory stands in the log all the same.
+ * Bounded: shard 0 remembers TROUBLES_MAX of topics that are there, and only counts the others;
+ * what a shard cannot tell for want of memory stands in the log all the same.
  *
  * Shard: the owner's, as said at each call.
  */
@@ -22,9 +22,15 @@ enum {
     TROUBLE_NAME_SIZE = TOPIC_NAME_SIZE_MAX + 16,
 };
 
+enum trouble_kind {
+    TROUBLE_DAMAGED, /* Served but for what was lost. */
+    TROUBLE_FAILED,
+    TROUBLE_WORSE, /* Failed, and was told of as damaged. */
+};
+
 struct trouble {
     struct partition_id id;
-    bool is_failed;               /* Else it is damaged: served but for what was lost. */
+    enum trouble_kind kind;
     char name[TROUBLE_NAME_SIZE]; /* "<topic>-<partition>" */
 };
 
@@ -40,7 +46,7 @@ struct troubles {
 void troubles_tell(struct cluster *c,
                    const struct partition_id *id,
                    const char *name,
-                   bool is_failed);
+                   enum trouble_kind kind);
 
 /* On shard 0: adds those whose topics are still there to ret, which has room for count_max, and
  * returns how many. */

@@ -73,6 +73,21 @@ def test_flipped_byte():
         equal(node.stop()[0], 0, "exit code")
 
 
+def test_byte_flipped_while_it_runs():
+    """What was good at the start and is not when it is read: the reader is told, and so is /healthz."""
+    with Node(damaged(lambda *_: None), "--cores", "0") as node, Connection(node.kafka) as c:
+        equal(troubles(node), [], "nothing is known yet")
+        segment, = (directory / "copy" / "logs" / "hurt-0").resolve().glob("*.log")
+        data = segment.read_bytes()
+        with segment.open("r+b") as file:
+            file.seek(data.index(value("hurt", 17)) + SIZE // 2)
+            file.write(b"!")
+        equal(c.fetch("hurt", 0, 17)[0], CORRUPT, "the damaged one")
+        equal(troubles(node), [("partition_damaged", "hurt-0")], "health")
+        expect_served(c, "hurt", [0, 16, 18, RECORDS - 1])
+        equal(node.stop()[0], 0, "exit code")
+
+
 def test_end_that_damage_hides():
     """Nobody knows what was acknowledged behind the damage: no reader there is told that its offset
     is out of range, which would send it to the start, nor that there is just nothing new."""
