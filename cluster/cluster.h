@@ -314,14 +314,16 @@ struct cluster_log_dir {
     struct uuid id;
     const char *path; /* Valid as long as the settings. */
     bool is_failed;
-    int64_t usable_size; /* That records may still take; -1 = not known yet. */
+    int64_t total_size;  /* Of its file system, as this one. */
+    int64_t usable_size; /* That records may still take. -1 = not known, also of failed ones. */
 };
 enum {
     CLUSTER_LOG_DIRS_MAX = 64,
 };
-/* From on_started until on_stopped; returns how many there are. */
-uint32_t cluster_log_dirs(const struct cluster *c,
-                          struct cluster_log_dir ret[CLUSTER_LOG_DIRS_MAX]);
+/* From on_started until on_stopped; returns how many there are. Asks the file systems. */
+uint32_t cluster_log_dirs(struct cluster *c, struct cluster_log_dir ret[CLUSTER_LOG_DIRS_MAX]);
+/* Whether partitions in it can be served: it has not failed, and is not lost. */
+bool cluster_serves_directory(const struct cluster *c, const struct uuid *id);
 
 /* What an operator has to do something about. Asks the file system. */
 struct cluster_problem {

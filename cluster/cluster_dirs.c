@@ -290,20 +290,42 @@ static uint32_t add_problem_of(struct shard_dir *dir, struct cluster_problem *re
     return add_problem(ret, count, &full);
 }
 
-uint32_t cluster_log_dirs(const struct cluster *c, struct cluster_log_dir ret[CLUSTER_LOG_DIRS_MAX])
+static struct cluster_log_dir describe_dir(struct shard_dir *dir)
+{
+    struct cluster_log_dir log_dir = {
+        .id = dir->settings->id,
+        .path = dir->settings->path,
+        .is_failed = dir->is_failed,
+        .total_size = -1,
+        .usable_size = -1,
+    };
+    if (!dir->is_failed) {
+        space_sample(&dir->space);
+        log_dir.total_size = (int64_t)dir->settings->total_size;
+        if (dir->space.has_sample) {
+            log_dir.usable_size = (int64_t)space_left(&dir->space, SPACE_DATA);
+        }
+    }
+    return log_dir;
+}
+
+uint32_t cluster_log_dirs(struct cluster *c, struct cluster_log_dir ret[CLUSTER_LOG_DIRS_MAX])
 {
     static_assert((int)CLUSTER_LOG_DIRS_MAX == (int)CLUSTER_DATA_DIRS_MAX);
     for (uint32_t i = 0; i < c->dirs_count; i++) {
-        const struct shard_dir *dir = &c->dirs[i];
-        ret[i] = (struct cluster_log_dir){
-            .id = dir->settings->id,
-            .path = dir->settings->path,
-            .is_failed = dir->is_failed,
-            .usable_size =
-                dir->space.has_sample ? (int64_t)space_left(&dir->space, SPACE_DATA) : -1,
-        };
+        ret[i] = describe_dir(&c->dirs[i]);
     }
     return c->dirs_count;
+}
+
+bool cluster_serves_directory(const struct cluster *c, const struct uuid *id)
+{
+    for (uint32_t i = 0; i < c->dirs_count; i++) {
+        if (uuid_equal(&c->dirs[i].settings->id, id)) {
+            return !c->dirs[i].is_failed;
+        }
+    }
+    return false;
 }
 
 uint32_t cluster_problems(struct cluster *c, struct cluster_problem ret[CLUSTER_PROBLEMS_MAX])

@@ -40,3 +40,8 @@ enum kafka_error lookup_partition(enum kafka_error error,
     *ret_id = (struct partition_id){.topic_id = t->id, .partition = partition};
     return KAFKA_NONE;
 }
+
+bool lookup_is_served(const struct request *r, const struct topic *t, int32_t partition)
+{
+    return cluster_serves_directory(r->d->cluster, topic_directory(t, partition));
+}

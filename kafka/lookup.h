@@ -35,3 +35,6 @@ enum kafka_error lookup_partition(enum kafka_error error,
                                   const struct topic *t,
                                   int32_t partition,
                                   struct partition_id *ret_id);
+
+/* Whether the data directory of a partition of t is there and works. */
+bool lookup_is_served(const struct request *r, const struct topic *t, int32_t partition);

@@ -216,6 +216,7 @@ static bool begin_result(struct request *r, struct dir *dir, result_out *out)
     describe_log_dirs_response_result_init(out);
     out->log_dir = slice_of_string(dir->at.path);
     out->error_code = dir->at.is_failed ? KAFKA_KAFKA_STORAGE_ERROR : KAFKA_NONE;
+    out->total_bytes = dir->at.total_size;
     out->usable_bytes = dir->at.usable_size;
     out->topics = request_alloc(r, dir->topics_count, sizeof(*out->topics));
     dir->partitions = request_alloc(r, dir->partitions_count, sizeof(*dir->partitions));

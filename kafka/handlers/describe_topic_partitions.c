@@ -45,6 +45,8 @@ static bool fill_partitions(struct request *r, const struct topic *t, int32_t fi
         p->replica_nodes_count = 1;
         p->isr_nodes = &state->node_id;
         p->isr_nodes_count = 1;
+        p->offline_replicas = &state->node_id;
+        p->offline_replicas_count = lookup_is_served(r, t, first + i) ? 0 : 1;
         p->eligible_leader_replicas = &state->node_id; /* Not null, and none of them. */
         p->last_known_elr = &state->node_id;
     }

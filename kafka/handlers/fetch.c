@@ -50,6 +50,9 @@ static void move(struct fetch *f, enum fetch_state to)
 /* The Java consumer gives up on codes it does not expect from a fetch (PROTOCOL 5). */
 static enum kafka_error error_of(enum err e, int16_t version)
 {
+    if (e == ERR_NOT_FOUND && version >= FETCH_VERSION_IDS) {
+        return KAFKA_UNKNOWN_TOPIC_ID; /* Deleted while it was asked. */
+    }
     if (e == ERR_CANCELLED || e == ERR_BUSY || e == ERR_TIMED_OUT) {
         return KAFKA_NOT_LEADER_OR_FOLLOWER;
     }

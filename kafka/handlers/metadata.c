@@ -63,6 +63,8 @@ fill_partitions(struct request *r, const struct topic *t, struct metadata_respon
         p->replica_nodes_count = 1;
         p->isr_nodes = &state->node_id;
         p->isr_nodes_count = 1;
+        p->offline_replicas = &state->node_id;
+        p->offline_replicas_count = lookup_is_served(r, t, (int32_t)i) ? 0 : 1;
     }
     out->partitions = partitions;
     out->partitions_count = count;

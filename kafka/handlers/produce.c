@@ -46,6 +46,9 @@ static void set_error(struct request *r,
  * something that lets him try again, too. */
 static enum kafka_error error_of(const struct request *r, enum err e)
 {
+    if (e == ERR_NOT_FOUND && r->version >= VERSION_IDS) {
+        return KAFKA_UNKNOWN_TOPIC_ID; /* Deleted while it was asked. */
+    }
     const enum kafka_error error = kafka_error_of(e);
     return error == KAFKA_KAFKA_STORAGE_ERROR && r->version < VERSION_STORAGE_ERROR
                ? KAFKA_NOT_LEADER_OR_FOLLOWER

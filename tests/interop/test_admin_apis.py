@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """What admin clients ask beside topics and records, by hand: the cluster, elections, reassignments, and what this
 version has none of: ACLs, quotas, users, transactions, features."""
+import os
 import time
 import uuid
 
@@ -175,6 +176,10 @@ def test_describe_log_dirs():
             expect(found[1]["partition_size"] > 5000, f"size: {found[1]}")
             equal({(p["offset_lag"], p["is_future_key"]) for p in found.values()}, {(0, 0)}, "no moves")
             for r in answer["results"]:
+                if version >= 4:
+                    disk = os.statvfs(r["log_dir"])
+                    equal(r["total_bytes"], disk.f_blocks * disk.f_frsize, "of the file system")
+                    expect(0 < r["usable_bytes"] <= r["total_bytes"], f"usable: {r}")
                 equal([(t["name"], len(t["partitions"])) for t in r["topics"]], [("t", 3)], "grouped by topic")
         answer = ask(c, "describe_log_dirs", 4, {"topics": [{"topic": "t", "partitions": [1, 99]},
                                                             {"topic": "absent", "partitions": [0]}]})

@@ -9,6 +9,7 @@ import subprocess
 import urllib.request
 
 from support.check import equal, expect, run_all
+from support.definitions import ask
 from support.disk import Disk, skip_reason
 from support.node import Node, binary, fresh_dir, refused_start
 from support.wire import Connection, batch, batches
@@ -33,6 +34,16 @@ def consumed(node, topic):
 def dirs(*paths):
     """The options for all but the first, which Node takes."""
     return [text for path in paths for text in ("--data-dir", str(path))]
+
+
+def expect_offline(c, numbers):
+    """Metadata say which replicas cannot be served; the tools' --unavailable-partitions and monitors look there."""
+    [topic] = ask(c, "metadata", 12, {"topics": [{"name": "t"}]})["topics"]
+    found = {p["partition_index"]: p["offline_replicas"] for p in topic["partitions"]}
+    node_id = topic["partitions"][0]["replica_nodes"]
+    equal(found, {p: node_id if p in numbers else [] for p in range(PARTITIONS)}, "offline replicas")
+    [topic] = ask(c, "describe_topic_partitions", 0, {"topics": [{"name": "t"}], "response_partition_limit": 100})["topics"]
+    equal({p["partition_index"]: p["offline_replicas"] for p in topic["partitions"]}, found, "by the other question")
 
 
 def fill(node, topic="t"):
@@ -131,6 +142,7 @@ def test_one_that_is_missing_and_one_that_is_lost():
             wanted = STORAGE_ERROR if partition in in_b else NONE
             equal(c.produce("t", partition, batch([b"x"]))[0], wanted, f"produce to {partition}")
             equal(c.fetch("t", partition, 0)[0], wanted, f"fetch from {partition}")
+        expect_offline(c, in_b)
         equal(c.delete_topic("t"), NONE, "delete")
         equal(problems(node), [], "problems after the delete")
         node.stop()
@@ -193,6 +205,10 @@ def test_one_whose_disk_fails():
                 equal(errors, wanted, "produce")
                 equal({p: c.fetch("t", p, 0)[0] for p in range(PARTITIONS)}, wanted, "fetch")
                 equal(problems(node), [("data_dir_failed", str(b))], "problems")
+                expect_offline(c, in_b)
+                sizes = {r["log_dir"]: (r["error_code"], r["total_bytes"] > 0, r["usable_bytes"] > 0)
+                         for r in ask(c, "describe_log_dirs", 4, {"topics": None})["results"]}
+                equal(sizes, {str(a): (NONE, True, True), str(b): (STORAGE_ERROR, False, False)}, "sizes")
                 equal((metric(node, "coreflume_disk_failed", b), metric(node, "coreflume_disk_failed", a)), (1, 0), "metric")
                 equal(c.create_topic("new", 4), NONE, "create beside")
                 equal([c.produce("new", p, batch([b"x"]))[0] for p in range(4)], [NONE] * 4, "produce to the new one")

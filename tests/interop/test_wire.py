@@ -689,6 +689,21 @@ def test_delete_errors():
         equal(by_id["responses"][0]["error_code"], NONE, "by id")
 
 
+def test_a_topic_deleted_while_it_is_read_by_id():
+    with connect() as c, connect() as other:
+        topic = new_topic(c)
+        wanted = topic_id(c, topic)
+        for version, code in ((12, UNKNOWN_TOPIC), (13, UNKNOWN_ID)):
+            row = {"topic": topic, "topic_id": wanted, "partitions": [{"partition_max_bytes": 1000}]}
+            sent = send(c, "fetch", version, {"max_wait_ms": 20000, "min_bytes": 1, "max_bytes": 1000, "topics": [row]})
+            time.sleep(0.1)  # It may wait for data by then; if not it is answered the same.
+            equal(other.delete_topic(topic), NONE, "delete")
+            answer = receive(c, "fetch", version, sent)
+            equal([p["error_code"] for t in answer["responses"] for p in t["partitions"]], [code], f"v{version}")
+            equal(other.create_topic(topic, 1), NONE, "create again")
+            wanted = topic_id(c, topic)
+
+
 def test_zz_memory_is_where_it_was():
     """Last: after all of the above, no request, buffer or connection is left behind."""
     time.sleep(0.3)

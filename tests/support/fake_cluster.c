@@ -45,7 +45,14 @@ struct topic_config_set cluster_topic_configs(const struct cluster *c, const str
     return metadata_topic_configs(cluster_metadata(c), t);
 }
 
-uint32_t cluster_log_dirs(const struct cluster *c, struct cluster_log_dir ret[CLUSTER_LOG_DIRS_MAX])
+bool cluster_serves_directory(const struct cluster *c, const struct uuid *id)
+{
+    (void)c;
+    (void)id;
+    return true;
+}
+
+uint32_t cluster_log_dirs(struct cluster *c, struct cluster_log_dir ret[CLUSTER_LOG_DIRS_MAX])
 {
     (void)c;
     ret[0] = (struct cluster_log_dir){.path = "/data", .usable_size = -1};
