@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Kafka's own command line tools against a node. ORACLE=1: the same expectations against Apache Kafka."""
+import json
 import os
 import re
 import subprocess
@@ -8,6 +9,7 @@ import time
 
 from support.check import equal, expect, run_all
 from support.kafka_tools import JAVA, Tools, install, missing, server
+from support.node import fresh_dir
 
 TOPICS, CONFIGS, OFFSETS = "TopicCommand", "kafka.admin.ConfigCommand", "GetOffsetShell"
 RECORDS = [f"k{i}:value {i}" for i in range(200)]
@@ -151,6 +153,49 @@ def test_console_there_and_back():
         equal(read.out.splitlines(), RECORDS * 5, "records")
 
 
+def test_alter_topic_configs():
+    with server("kafka_alter_topic") as node, Tools(node.kafka) as tool:
+        passes(tool(TOPICS, "--create", "--topic", "c"))
+        passes(tool(CONFIGS, "--alter", "--topic", "c", "--add-config", "retention.ms=5000,cleanup.policy=[compact,delete]"),
+               "Completed updating config for topic c.")
+        passes(tool(CONFIGS, "--describe", "--topic", "c"), "  retention.ms=5000 sensitive=false",
+               "  cleanup.policy=compact,delete sensitive=false")
+        passes(tool(CONFIGS, "--alter", "--topic", "c", "--delete-config", "retention.ms"))
+        described = tool(CONFIGS, "--describe", "--topic", "c")
+        passes(described, "cleanup.policy=compact,delete")
+        expect("retention.ms" not in described.out, described.out)
+        refused(tool(CONFIGS, "--alter", "--topic", "c", "--add-config", "retention.ms=soon"),
+                "Invalid value soon for configuration retention.ms: Not a number of type LONG")
+        refused(tool(CONFIGS, "--alter", "--topic", "c", "--add-config", "nonsense=1"),
+                "Unknown topic config name: nonsense")
+        refused(tool(CONFIGS, "--alter", "--topic", "absent", "--add-config", "retention.ms=1"),
+                "The topic 'absent' does not exist.")
+
+
+def test_records_at_offsets_and_times():
+    with server("kafka_records") as node, Tools(node.kafka) as tool:
+        passes(tool(TOPICS, "--create", "--topic", "t", "--config", "retention.ms=-1"))
+        passes(tool("ConsoleProducer", "--topic", "t", "--reader-property", "parse.key=true", "--reader-property",
+                    "key.separator=:", "--reader-property", "parse.headers=true", "--reader-property",
+                    "headers.delimiter=|", stdin="h1:a,h2:b|k:v\nh1:c|k2:v2\n"))
+        read = tool("consumer.ConsoleConsumer", "--topic", "t", "--partition", 0, "--offset", 0, "--max-messages", 2,
+                    "--timeout-ms", 20000, "--formatter-property", "print.key=true", "--formatter-property",
+                    "print.headers=true", "--formatter-property", "print.offset=true", "--formatter-property",
+                    "print.partition=true")
+        equal(read.out.splitlines(), ["Partition:0\tOffset:0\th1:a,h2:b\tk\tv", "Partition:0\tOffset:1\th1:c\tk2\tv2"],
+              "read")
+        for time_asked, offset in (("latest", "2"), ("-1", "2"), ("earliest", "0"), ("-2", "0"), ("0", "0"),
+                                   ("earliest-local", "0"), ("-4", "0"), (4102444800000, None)):
+            found = tool(OFFSETS, "--topic", "t", "--time", time_asked)
+            passes(found)
+            equal(found.out.strip(), f"t:0:{offset}" if offset else "", f"--time {time_asked}")
+        expect(re.fullmatch("t:0:[01]", tool(OFFSETS, "--topic", "t", "--time", "max-timestamp").out.strip()), "-3")
+        plan = fresh_dir("kafka_records_plan") / "offsets.json"
+        plan.write_text(json.dumps({"version": 1, "partitions": [{"topic": "t", "partition": 0, "offset": 1}]}))
+        passes(tool("DeleteRecordsCommand", "--offset-json-file", plan), "partition: t-0\tlow_watermark: 1")
+        equal(tool(OFFSETS, "--topic", "t", "--time", "earliest").out.strip(), "t:0:1", "after deletion")
+
+
 def test_load_tools():
     with server("kafka_load") as node, Tools(node.kafka) as tool:
         passes(tool(TOPICS, "--create", "--topic", "perf", "--partitions", 3))
@@ -175,6 +220,14 @@ def test_cluster_tools():
                "Valid replica already elected for partitions t-0")
         passes(tool("reassign.ReassignPartitionsCommand", "--list"), "No partition reassignments found.")
         passes(tool("TransactionsCommand", "list"), "TransactionalId")
+        dirs = tool("LogDirsCommand", "--describe", "--topic-list", "t")
+        passes(dirs, "Received log directory information from brokers 1", '"partition":"t-0"')
+        quorum = tool("MetadataQuorumCommand", "describe", "--status")
+        passes(quorum, "LeaderId:", "HighWatermark:", "CurrentVoters:")
+        expect(re.search(r"LeaderId: +1\n", quorum.out), quorum.out)
+        passes(tool("MetadataQuorumCommand", "describe", "--replication"), "Leader")
+        passes(tool("FeatureCommand", "describe"))
+        passes(tool(CONFIGS, "--describe", "--entity-type", "clients"))
         refused(tool("AclCommand", "--list"), "SecurityDisabledException")
 
 

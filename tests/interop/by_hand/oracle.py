@@ -94,7 +94,11 @@ class Server:
         def leads():
             topic = ask(self.connection, "metadata", 12, {"topics": [{"name": name}], "allow_auto_topic_creation": 0})
             found = topic["topics"][0]["partitions"]
-            return len(found) == partitions and all(p["leader_id"] >= 0 and not p["error_code"] for p in found)
+            if len(found) != partitions or not all(p["leader_id"] >= 0 and not p["error_code"] for p in found):
+                return False
+            ends = ask(self.connection, "list_offsets", 5, {"replica_id": -1, "topics": [{"name": name, "partitions": [
+                {"partition_index": p, "timestamp": -1, "current_leader_epoch": -1} for p in range(partitions)]}]})
+            return not any(p["error_code"] for p in ends["topics"][0]["partitions"])
         self.until(leads)
 
     def until(self, condition):

@@ -90,5 +90,4 @@ EXPLAINED = [
     (r"describe_configs v\d: type 32, synonyms: .*synonyms\[share\.", "Kafka names a default that no broker setting has"),
     (r"alter_configs v\d: empty name: ", "the message says more"),
     (r"describe_log_dirs v\d: .*(total|usable)_bytes: ", "not there yet"),
-    (r"describe_producers v0: nobody: .*: 6 \| 0$", "Kafka's new leader says for a moment that it is none"),
 ]
