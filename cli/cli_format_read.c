@@ -133,7 +133,7 @@ static enum err skip_text(struct reading *x, struct slice text, bool is_last)
 {
     const struct slice rest = rest_of(x);
     const size_t size = rest.size < text.size ? rest.size : text.size;
-    if (memcmp(rest.data, text.data, size) != 0) {
+    if (size > 0 && memcmp(rest.data, text.data, size) != 0) {
         return refuse(x->r,
                       "'%.*s' should stand where '%.*s' does",
                       (int)(text.size < SHOWN_MAX ? text.size : SHOWN_MAX),

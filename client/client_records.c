@@ -201,13 +201,14 @@ add_record(struct client_walk *w, struct client_records *r, int32_t partition, s
     return ERR_OK;
 }
 
-/* The headers stand still only now. */
+/* The headers stand still only now. There is no memory for them until there was one. */
 static void point_to_headers(struct client_records *r)
 {
-    const struct client_header *next = r->headers;
+    size_t next = 0;
     for (size_t i = 0; i < r->records_count; i++) {
-        r->records[i].headers = next;
-        next += r->records[i].headers_count;
+        const size_t count = r->records[i].headers_count;
+        r->records[i].headers = count > 0 ? &r->headers[next] : NULL;
+        next += count;
     }
 }
 
