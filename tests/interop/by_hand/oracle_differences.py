@@ -89,5 +89,4 @@ EXPLAINED = [
     (r"describe_configs v\d: (broker '(x|1\.0| 1)'|type 8, broker 2).*: Unexpected|error_message: .* \| Unexpected broker id", "one text for all wrong ids"),
     (r"describe_configs v\d: type 32, synonyms: .*synonyms\[share\.", "Kafka names a default that no broker setting has"),
     (r"alter_configs v\d: empty name: ", "the message says more"),
-    (r"describe_log_dirs v\d: .*(total|usable)_bytes: ", "not there yet"),
 ]
