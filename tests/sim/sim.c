@@ -163,6 +163,18 @@ static void seek_compaction(struct sim_swarm *w)
     w->crashes_max = 3;
 }
 
+static void draw_clients(struct sim *sim)
+{
+    struct sim_swarm *w = &sim->swarm;
+    w->overtake_one_in = (uint32_t)PICK(sim, 0, 0, 5, 20);
+    w->cut_connection_one_in = (uint32_t)PICK(sim, 0, 50, 300);
+    w->alter_percent = (uint32_t)PICK(sim, 0, 10, 30, 60);
+    w->grow_percent = (uint32_t)PICK(sim, 0, 10, 30);
+    w->defaults_percent = (uint32_t)PICK(sim, 0, 0, 10, 30);
+    w->session_percent = (uint32_t)PICK(sim, 0, 50, 95, 100);
+    w->sessions_max = (uint32_t)PICK(sim, 0, 1, 2, 1000, 1000, 1000);
+}
+
 void sim_draw_swarm(struct sim *sim)
 {
     struct sim_swarm *w = &sim->swarm;
@@ -193,13 +205,7 @@ void sim_draw_swarm(struct sim *sim)
     w->tombstone_percent = (uint32_t)PICK(sim, 5, 30);
     w->transaction_percent = (uint32_t)PICK(sim, 0, 30);
     w->pause_us_max = PICK(sim, 100, 1000, 5000);
-    w->overtake_one_in = (uint32_t)PICK(sim, 0, 0, 5, 20);
-    w->cut_connection_one_in = (uint32_t)PICK(sim, 0, 50, 300);
-    w->alter_percent = (uint32_t)PICK(sim, 0, 10, 30, 60);
-    w->grow_percent = (uint32_t)PICK(sim, 0, 10, 30);
-    w->defaults_percent = (uint32_t)PICK(sim, 0, 0, 10, 30);
-    w->session_percent = (uint32_t)PICK(sim, 0, 50, 95, 100);
-    w->sessions_max = (uint32_t)PICK(sim, 0, 1, 2, 1000, 1000, 1000);
+    draw_clients(sim);
     w->store_area_blocks = (uint32_t)PICK(sim, 0, 2, 4, 16);
     w->mangle_percent = (uint32_t)PICK(sim, 0, 0, 80);
     if (sim->mode == SIM_STORAGE) {
