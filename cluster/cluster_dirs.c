@@ -43,6 +43,12 @@ struct shard_dir *cluster_dirs_find(const struct cluster *c, const struct uuid *
     return dir == NULL || dir->is_failed ? NULL : dir;
 }
 
+bool cluster_dirs_has_failed(const struct cluster *c, const struct uuid *id)
+{
+    const struct shard_dir *dir = find(c, id);
+    return dir != NULL && dir->is_failed;
+}
+
 bool cluster_dirs_is_home(const struct shard_dir *dir, const struct topic *t, int32_t partition)
 {
     return partition < t->partitions_count &&

@@ -84,6 +84,8 @@ struct controller;
 
 /* NULL if the directory is not here, or has failed. */
 struct shard_dir *cluster_dirs_find(const struct cluster *c, const struct uuid *id);
+/* False too if it is not here. */
+bool cluster_dirs_has_failed(const struct cluster *c, const struct uuid *id);
 /* Whether a log of that topic and partition belongs to dir. */
 bool cluster_dirs_is_home(const struct shard_dir *dir, const struct topic *t, int32_t partition);
 /* True if a directory that has partitions is neither there nor said to be lost; why then says what

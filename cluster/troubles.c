@@ -25,13 +25,22 @@ static struct trouble *find(struct troubles *t, const struct partition_id *id)
     return NULL;
 }
 
-/* Deleted topics take their troubles along; whose name was only counted cannot be told apart. */
-static void forget_deleted(struct cluster *c)
+/* Deleted topics take their troubles along, and a failed directory is one trouble for all that
+ * failed in it, also before its first flush told so. */
+static bool is_over(const struct cluster *c, const struct trouble *trouble)
+{
+    const struct topic *t = metadata_topic_by_id(c->metadata, &trouble->id.topic_id);
+    return t == NULL || (trouble->kind != TROUBLE_DAMAGED &&
+                         cluster_dirs_has_failed(c, topic_directory(t, trouble->id.partition)));
+}
+
+/* Whose name was only counted cannot be told apart. */
+static void forget_what_is_over(struct cluster *c)
 {
     struct troubles *t = &c->troubles;
     uint32_t kept = 0;
     for (uint32_t i = 0; i < t->known_count; i++) {
-        if (metadata_topic_by_id(c->metadata, &t->known[i].id.topic_id) != NULL) {
+        if (!is_over(c, &t->known[i])) {
             t->known[kept++] = t->known[i];
         }
     }
@@ -47,7 +56,7 @@ static void take(struct cluster *c, const struct trouble *trouble)
         return;
     }
     if (t->known_count == TROUBLES_MAX && c->metadata != NULL) {
-        forget_deleted(c);
+        forget_what_is_over(c);
     }
     const bool was_counted = trouble->kind == TROUBLE_WORSE && t->more_count > 0;
     if (t->known_count < TROUBLES_MAX) {
@@ -95,7 +104,7 @@ troubles_list(struct cluster *c, struct cluster_problem *ret, uint32_t count, ui
 {
     assert_cmp(c->s->id, ==, 0);
     struct troubles *t = &c->troubles;
-    forget_deleted(c);
+    forget_what_is_over(c);
     for (uint32_t i = 0; i < t->known_count && count < count_max; i++) {
         const struct trouble *trouble = &t->known[i];
         const bool is_failed = trouble->kind != TROUBLE_DAMAGED;

@@ -106,3 +106,23 @@ Test(troubles, deleted_topics_make_room)
     cr_assert(eq(str, (char *)f.problems[1].code, "partition_failed"));
     tear_down(&f);
 }
+
+/* A write may fail before the flush that fails its whole directory: one line is enough then. */
+Test(troubles, a_failed_directory_stands_for_its_partitions)
+{
+    struct fixture f;
+    set_up(&f, 2);
+    const struct cluster_data_dir settings = {.path = "d"};
+    struct shard_dir dir = {.settings = &settings};
+    f.c->dirs = &dir;
+    f.c->dirs_count = 1;
+    tell(&f, 0, TROUBLE_FAILED);
+    tell(&f, 1, TROUBLE_DAMAGED);
+    cr_assert(eq(u32, list(&f), 2));
+    dir.is_failed = true;
+    cr_assert(eq(u32, list(&f), 1));
+    cr_assert(eq(str, (char *)f.problems[0].code, "partition_damaged"));
+    f.c->dirs = NULL;
+    f.c->dirs_count = 0;
+    tear_down(&f);
+}
