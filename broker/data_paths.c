@@ -61,6 +61,30 @@ static char *resolve(const char *path)
     return real;
 }
 
+char *data_paths_absolute(const char **paths, uint32_t count)
+{
+    char *here = realpath(".", NULL);
+    char *all = NULL;
+    size_t size = 0;
+    FILE *out = here == NULL ? NULL : open_memstream(&all, &size);
+    for (uint32_t i = 0; i < count && out != NULL; i++) {
+        (void)fprintf(
+            out, "%s%s%s", paths[i][0] == '/' ? "" : here, paths[i][0] == '/' ? "" : "/", paths[i]);
+        (void)fputc('\0', out);
+    }
+    free(here);
+    if (out == NULL || fclose(out) != 0) {
+        free(all);
+        return NULL;
+    }
+    const char *path = all;
+    for (uint32_t i = 0; i < count; i++) {
+        paths[i] = path;
+        path += strlen(path) + 1;
+    }
+    return all;
+}
+
 static bool is_inside(const char *inner, const char *outer)
 {
     const size_t size = strlen(outer);

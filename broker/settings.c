@@ -409,8 +409,16 @@ static enum err read_data_dirs(struct broker_settings *settings,
     if (e != ERR_OK) {
         (void)snprintf(
             why, SETTINGS_WHY_SIZE, "%s: %.400s", config_origin(config, OPTION_DATA_DIRS), what);
+        return e == ERR_INVALID ? ERR_CONFIG_INVALID : e;
     }
-    return e == ERR_INVALID ? ERR_CONFIG_INVALID : e;
+    char *absolute = data_paths_absolute(settings->data_dirs, settings->data_dirs_count);
+    if (absolute == NULL) {
+        (void)snprintf(why, SETTINGS_WHY_SIZE, "out of memory");
+        return ERR_BUSY;
+    }
+    free(settings->data_dirs_text);
+    settings->data_dirs_text = absolute;
+    return ERR_OK;
 }
 
 static enum err read_lost_dirs(struct broker_settings *settings,
