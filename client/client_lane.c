@@ -72,7 +72,8 @@ struct client_batch *client_lane_choose(struct client_producer *p,
                                         uint64_t now_us,
                                         uint64_t *next_us)
 {
-    const size_t in_flight_max = l->is_recovering ? 1 : p->options.in_flight_max;
+    const bool is_alone = l->is_recovering || (p->options.is_idempotent && !l->is_known);
+    const size_t in_flight_max = is_alone ? 1 : p->options.in_flight_max;
     struct client_batch *b = first_idle(l);
     if (b == NULL || l->in_flight_count >= in_flight_max) {
         return NULL;
@@ -103,6 +104,7 @@ static void start_over(struct client_producer *p, struct client_lane *l)
     l->needs_bump = false;
     l->producer_id = p->producer_id;
     l->producer_epoch = p->producer_epoch;
+    l->is_known = false;
     l->sequence_acked = 0;
 }
 
@@ -161,6 +163,7 @@ void client_lane_settle_ok(struct client_lane *l, struct client_batch *b)
     l->failures = 0;
     l->retry_us = 0;
     if (b->identity.base_sequence >= 0) {
+        l->is_known = true;
         l->sequence_acked = sequence_behind(b);
     }
     list_remove(&b->link);

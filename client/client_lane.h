@@ -17,6 +17,8 @@
  * fails.
  * 5. A batch that is refused for certain makes those sent behind it certain: numbered behind it,
  *    they cannot have got in.
+ * 6. That holds once the broker knows the numbers: of a producer that it does not know it takes any
+ *    batch. Under a new identity the first batch goes alone, until one is acknowledged.
  *
  * Private to client/. With the client's lock held.
  */
@@ -39,6 +41,7 @@ struct client_lane {
     bool needs_bump;     /* Rule 3. */
     int64_t producer_id; /* What its numbers count under. */
     int16_t producer_epoch;
+    bool is_known;          /* Rule 6: one of its batches was acknowledged. */
     int32_t sequence_next;  /* Of the next batch that is sent. */
     int32_t sequence_acked; /* Behind the last that was acknowledged. */
 };

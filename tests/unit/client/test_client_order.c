@@ -145,6 +145,31 @@ static void expect_nothing_more(size_t connection)
     cr_assert(not(fake_broker_request(&broker, connection, API_PRODUCE, &request)));
 }
 
+static void flush(enum err wanted);
+
+/* A producer whose first record was written: the broker knows its numbers, and five batches are on
+ * their way. What is sent from here on counts from 0 again, but for its sequence numbers. */
+static void open_known_script(void)
+{
+    open_script();
+    answer(KAFKA_NONE);
+}
+
+static void start_known(const struct client_producer_options *options)
+{
+    start(options);
+    send_all(1);
+    flush(ERR_OK);
+    expect_all_written(1);
+    told_count = sent_count = 0;
+}
+
+static void skip_known_opening(void)
+{
+    skip_opening();
+    expect_batch(0, EPOCH, 0);
+}
+
 static void flush(enum err wanted)
 {
     cr_assert(eq(int, client_producer_flush(producer, FOREVER), wanted), "%s", client_why(client));
@@ -154,17 +179,17 @@ static void flush(enum err wanted)
 
 Test(client_order, five_batches_are_on_their_way)
 {
-    open_script();
+    open_known_script();
     fake_broker_hold(&broker);
     for (int64_t i = 0; i < 7; i++) {
         answer_offset(100 + i);
     }
-    start(&single);
+    start_known(&single);
     send_all(7);
     fake_broker_run(&broker, client);
-    skip_opening();
+    skip_known_opening();
     for (int32_t i = 0; i < 5; i++) {
-        expect_batch(0, EPOCH, i);
+        expect_batch(0, EPOCH, 1 + i);
     }
     expect_nothing_more(0);
     cr_assert(eq(sz, told_count, 0));
@@ -175,6 +200,60 @@ Test(client_order, five_batches_are_on_their_way)
         cr_assert(eq(i64, told[i].offset, 100 + (int64_t)i));
         cr_assert(eq(i64, told[i].timestamp, 5));
     }
+}
+
+/* A broker takes any number of a producer that it does not know. Were there more batches on their
+ * way, those behind one that is refused would get in, and stand before it when it goes again. */
+Test(client_order, the_first_batch_goes_alone)
+{
+    open_script();
+    fake_broker_hold(&broker);
+    answer(KAFKA_NOT_LEADER_OR_FOLLOWER);
+    fake_broker_metadata(&broker, 1);
+    for (int i = 0; i < 3; i++) {
+        answer(KAFKA_NONE);
+    }
+    start(&single);
+    send_all(3);
+    fake_broker_run(&broker, client);
+    skip_opening();
+    expect_batch(0, EPOCH, 0);
+    expect_nothing_more(0);
+    fake_broker_release(&broker, 0);
+    flush(ERR_OK);
+    expect_all_written(3);
+    fake_broker_skip(&broker, 0, API_METADATA);
+    for (int32_t i = 0; i < 3; i++) {
+        expect_batch(0, EPOCH, i);
+    }
+}
+
+/* The same under the next epoch, behind a batch that was given up. */
+Test(client_order, the_first_batch_of_an_epoch_goes_alone)
+{
+    struct client_producer_options options = single;
+    options.delivery_timeout_ms = 500;
+    open_script();
+    answer(KAFKA_REQUEST_TIMED_OUT);
+    broker.connections[0].steps[3].delay_us = 600000;
+    start(&options);
+    send_all(1);
+    cr_assert(ne(int, client_producer_flush(producer, FOREVER), ERR_OK));
+    fake_broker_hold(&broker);
+    for (int i = 0; i < 3; i++) {
+        answer(KAFKA_NONE);
+    }
+    send_all(3);
+    fake_broker_run(&broker, client);
+    skip_opening();
+    expect_batch(0, EPOCH, 0);
+    expect_batch(0, EPOCH + 1, 0);
+    expect_nothing_more(0);
+    fake_broker_release(&broker, 0);
+    flush(ERR_OK);
+    expect_told((enum err[]){ERR_TIMED_OUT, ERR_OK}, 2, 4);
+    expect_batch(0, EPOCH + 1, 1);
+    expect_batch(0, EPOCH + 1, 2);
 }
 
 Test(client_order, without_idempotence_one_batch_is_on_its_way)
@@ -211,7 +290,7 @@ Test(client_order, what_idempotence_does_not_allow_is_refused)
  * numbers that they had. */
 Test(client_order, a_retry_keeps_the_order)
 {
-    open_script();
+    open_known_script();
     answer(KAFKA_NOT_LEADER_OR_FOLLOWER);
     for (int i = 0; i < 4; i++) {
         answer(KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER);
@@ -220,17 +299,17 @@ Test(client_order, a_retry_keeps_the_order)
     for (int i = 0; i < 6; i++) {
         answer(KAFKA_NONE);
     }
-    start(&single);
+    start_known(&single);
     send_all(6);
     flush(ERR_OK);
     expect_all_written(6);
-    skip_opening();
+    skip_known_opening();
     for (int32_t i = 0; i < 5; i++) {
-        expect_batch(0, EPOCH, i);
+        expect_batch(0, EPOCH, 1 + i);
     }
     fake_broker_skip(&broker, 0, API_METADATA);
     for (int32_t i = 0; i < 6; i++) {
-        expect_batch(0, EPOCH, i);
+        expect_batch(0, EPOCH, 1 + i);
     }
 }
 
@@ -238,7 +317,7 @@ Test(client_order, a_retry_keeps_the_order)
  * go again with their numbers, and the broker knows them. */
 Test(client_order, lost_answers_make_no_record_twice)
 {
-    open_script();
+    open_known_script();
     for (int i = 0; i < 4; i++) {
         fake_broker_answer_bytes(&broker, slice_of("", 0));
     }
@@ -250,25 +329,25 @@ Test(client_order, lost_answers_make_no_record_twice)
     for (int i = 0; i < 4; i++) {
         answer(KAFKA_NONE);
     }
-    start(&single);
+    start_known(&single);
     send_all(6);
     flush(ERR_OK);
     expect_all_written(6);
-    skip_opening();
+    skip_known_opening();
     for (int32_t i = 0; i < 5; i++) {
-        expect_batch(0, EPOCH, i);
+        expect_batch(0, EPOCH, 1 + i);
     }
     fake_broker_skip(&broker, 1, API_API_VERSIONS);
     fake_broker_skip(&broker, 1, API_METADATA);
     for (int32_t i = 0; i < 6; i++) {
-        expect_batch(1, EPOCH, i);
+        expect_batch(1, EPOCH, 1 + i);
     }
 }
 
 /* One is refused for good: those behind it were numbered after it, and are numbered anew. */
 Test(client_order, a_refused_batch_leaves_no_gap)
 {
-    open_script();
+    open_known_script();
     answer(KAFKA_NONE);
     answer(KAFKA_INVALID_TIMESTAMP);
     answer(KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER);
@@ -276,38 +355,38 @@ Test(client_order, a_refused_batch_leaves_no_gap)
     fake_broker_metadata(&broker, 1);
     answer(KAFKA_NONE);
     answer(KAFKA_NONE);
-    start(&single);
+    start_known(&single);
     send_all(4);
     flush(ERR_TIMESTAMP_INVALID);
     expect_told((enum err[]){ERR_OK, ERR_TIMESTAMP_INVALID, ERR_OK}, 3, 4);
-    skip_opening();
+    skip_known_opening();
     for (int32_t i = 0; i < 4; i++) {
-        expect_batch(0, EPOCH, i);
+        expect_batch(0, EPOCH, 1 + i);
     }
     fake_broker_skip(&broker, 0, API_METADATA);
-    expect_batch(0, EPOCH, 1);
     expect_batch(0, EPOCH, 2);
+    expect_batch(0, EPOCH, 3);
 }
 
 /* The same, but the answers to those behind it are lost: they cannot have been written, since the
  * one before them was not. */
 Test(client_order, what_was_sent_behind_a_refused_batch_is_certain)
 {
-    open_script();
+    open_known_script();
     answer(KAFKA_INVALID_TIMESTAMP);
     fake_broker_hang_up(&broker);
     fake_broker_connection(&broker);
     fake_broker_metadata(&broker, 1);
     answer(KAFKA_NONE);
     answer(KAFKA_NONE);
-    start(&single);
+    start_known(&single);
     send_all(3);
     flush(ERR_TIMESTAMP_INVALID);
     expect_told((enum err[]){ERR_TIMESTAMP_INVALID, ERR_OK}, 2, 3);
     fake_broker_skip(&broker, 1, API_API_VERSIONS);
     fake_broker_skip(&broker, 1, API_METADATA);
-    expect_batch(1, EPOCH, 0);
     expect_batch(1, EPOCH, 1);
+    expect_batch(1, EPOCH, 2);
 }
 
 /* ---- numbers that the broker does not know ---- */
@@ -450,12 +529,12 @@ Test(client_order, what_was_never_sent_leaves_no_gap)
 {
     struct client_producer_options options = single;
     options.delivery_timeout_ms = 500;
-    open_script();
+    open_known_script();
     fake_broker_hold(&broker);
     for (int i = 0; i < 6; i++) {
         answer(KAFKA_NONE);
     }
-    start(&options);
+    start_known(&options);
     send_all(7);
     fake_broker_pass(&broker, client, 500000);
     cr_assert(eq(sz, told_count, 2)); /* Those that wait for one of the five to be answered. */
@@ -464,9 +543,9 @@ Test(client_order, what_was_never_sent_leaves_no_gap)
     cr_assert(eq(sz, told_count, 7));
     send_all(1);
     flush(ERR_OK);
-    skip_opening();
+    skip_known_opening();
     for (int32_t i = 0; i < 6; i++) {
-        expect_batch(0, EPOCH, i);
+        expect_batch(0, EPOCH, 1 + i);
     }
 }
 
@@ -560,9 +639,9 @@ Test(client_order, the_brokers_time_is_told)
 
 Test(client_order, what_is_dropped_is_told)
 {
-    open_script();
+    open_known_script();
     fake_broker_hold(&broker);
-    start(&single);
+    start_known(&single);
     send_all(7);
     fake_broker_run(&broker, client);
     client_producer_free(producer);
