@@ -497,4 +497,45 @@ def test_output_that_cannot_be_written():
         expect("cannot write the output (No space left on device)" in done.stderr, done.stderr)
 
 
+def test_streams_that_are_closed():
+    """They are no file of ours: nothing is read from a socket, and nothing written into one."""
+    def closed(streams, *arguments):
+        return subprocess.run(["bash", "-c", f'exec "$@" {streams}', "bash", binary(), *arguments, "-b", node.kafka],
+                              capture_output=True, text=True, timeout=30)
+
+    with Node(fresh_dir("cli_closed") / "data") as node:
+        cli(node, "topic", "create", "o").ok()
+        cli(node, "produce", "o", text_in="eight b\n").ok()
+        done = closed("<&-", "produce", "o")
+        equal(done.returncode, 1, "exit code")
+        expect("cannot read the input (Bad file descriptor)" in done.stderr, done.stderr)
+        for arguments in ("consume", "o", "-e"), ("topic", "list"):
+            done = closed(">&-", *arguments)
+            equal(done.returncode, 1, f"exit code of {arguments}")
+            expect("cannot write the output (Bad file descriptor)" in done.stderr, done.stderr)
+        equal(closed("<&- >&- 2>&-", "produce", "o").returncode, 1, "exit code without any")
+
+
+def test_a_node_without_streams_writes_into_no_file():
+    directory = fresh_dir("cli_closed_start") / "data"
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    command = [binary(), "start", "--cores", "0", "--data-dir", directory, "--kafka", address, "--admin", "127.0.0.1:0"]
+    node = subprocess.Popen(["bash", "-c", 'exec "$@" <&- >&- 2>&-', "bash", *map(str, command)])
+    try:
+        for _ in range(300):
+            if run("topic", "create", "o", brokers=address).code == 0:
+                break
+            time.sleep(0.1)
+        files = {os.readlink(f"/proc/{node.pid}/fd/{fd}") for fd in range(3)}
+        equal(files, {"/dev/null"}, "standard streams")
+        node.terminate()
+        equal(node.wait(timeout=30), 0, "exit code")
+        equal((directory / "LOCK").read_bytes(), b"", "the lock file")
+    finally:
+        node.kill()
+        node.wait()
+
+
 run_all(globals())
