@@ -323,7 +323,7 @@ Test(config_change, one_resource_has_so_many_at_most)
     enum err e = ERR_OK;
     int count = 0;
     for (; count < 1000 && e == ERR_OK; count++) {
-        char name[16];
+        char name[24];
         (void)snprintf(name, sizeof(name), "plugin.%d", count);
         const struct config_change change = {
             CONFIG_SET, slice_of_string(name), slice_of_string("x")};
