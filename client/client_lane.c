@@ -157,15 +157,29 @@ static void land(struct client_lane *l, struct client_batch *b)
     l->in_flight_count--;
 }
 
+/* Answers of batches that were sent again come behind those of later ones. Numbers wrap: the half
+ * of them ahead is higher. */
+static void raise_acked(struct client_lane *l, const struct client_batch *b)
+{
+    const struct batch_identity *i = &b->identity;
+    if (i->base_sequence < 0 || i->producer_id != l->producer_id ||
+        i->producer_epoch != l->producer_epoch) {
+        return;
+    }
+    l->is_known = true;
+    const uint32_t ahead =
+        ((uint32_t)sequence_behind(b) - (uint32_t)l->sequence_acked) & (uint32_t)INT32_MAX;
+    if (ahead <= INT32_MAX / 2) {
+        l->sequence_acked = sequence_behind(b);
+    }
+}
+
 void client_lane_settle_ok(struct client_lane *l, struct client_batch *b)
 {
     land(l, b);
     l->failures = 0;
     l->retry_us = 0;
-    if (b->identity.base_sequence >= 0) {
-        l->is_known = true;
-        l->sequence_acked = sequence_behind(b);
-    }
+    raise_acked(l, b);
     list_remove(&b->link);
 }
 

@@ -9,7 +9,7 @@
  * 1. A batch that may be in the log keeps its identity for good. The broker then tells a repetition
  *    from a gap.
  * 2. A batch whose every attempt was refused takes a new number when it is sent again, alone: the
- *    one behind the last that was acknowledged.
+ *    one behind the highest that was acknowledged.
  * 3. Behind a batch that was given up and may be in the log, and when the broker does not know the
  *    numbers, the lane goes on under the next producer epoch, from 0. The broker then refuses what
  *    may still come of the old one.
@@ -19,6 +19,7 @@
  *    they cannot have got in.
  * 6. That holds once the broker knows the numbers: of a producer that it does not know it takes any
  *    batch. Under a new identity the first batch goes alone, until one is acknowledged.
+ * 7. A batch that cannot be in the log and is called a duplicate was taken for another one: rule 3.
  *
  * Private to client/. With the client's lock held.
  */
@@ -34,6 +35,7 @@ struct client_lane {
     int32_t partition;
     struct list batches; /* Oldest first; only the last may be open. */
     size_t in_flight_count;
+    int32_t node_id; /* Where they are, while there are some: no two nodes at a time. */
     bool is_recovering;
     uint32_t failures; /* Since the last success. */
     uint64_t retry_us; /* Nothing is sent before. */
@@ -43,7 +45,7 @@ struct client_lane {
     int16_t producer_epoch;
     bool is_known;          /* Rule 6: one of its batches was acknowledged. */
     int32_t sequence_next;  /* Of the next batch that is sent. */
-    int32_t sequence_acked; /* Behind the last that was acknowledged. */
+    int32_t sequence_acked; /* Behind the highest that was acknowledged: never falls. */
 };
 
 /* NULL without memory. */

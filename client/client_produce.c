@@ -105,7 +105,8 @@ static bool is_refusal(int16_t code)
 static bool is_sequence_trouble(int16_t code)
 {
     return code == KAFKA_OUT_OF_ORDER_SEQUENCE_NUMBER || code == KAFKA_INVALID_PRODUCER_EPOCH ||
-           code == KAFKA_UNKNOWN_PRODUCER_ID || code == KAFKA_INVALID_PRODUCER_ID_MAPPING;
+           code == KAFKA_UNKNOWN_PRODUCER_ID || code == KAFKA_INVALID_PRODUCER_ID_MAPPING ||
+           code == KAFKA_DUPLICATE_SEQUENCE_NUMBER;
 }
 
 static void settle_sequence(struct client_batch *b, int16_t code, enum err e, const char *why)
@@ -119,6 +120,7 @@ static void settle_sequence(struct client_batch *b, int16_t code, enum err e, co
         p->producer_id = -1; /* Another one is asked for. */
     }
     const enum err verdict = client_lane_settle_sequence(l, b, is_gap);
+    l->needs_bump |= code == KAFKA_DUPLICATE_SEQUENCE_NUMBER;
     if (verdict != ERR_OK) {
         give_up(b, verdict, why);
     } else {
@@ -158,11 +160,17 @@ static void settle_refused(struct client_batch *b, int16_t code, enum err e, con
     }
 }
 
+/* A duplicate is one we sent before: it is in the log, only its offset may be forgotten. But of a
+ * batch that cannot be in the log the broker means another one, and this one was not written. */
+static bool is_written(const struct client_batch *b, int16_t code)
+{
+    return code == KAFKA_NONE || (code == KAFKA_DUPLICATE_SEQUENCE_NUMBER && b->is_uncertain);
+}
+
 static void settle_answer(struct client_batch *b, const struct produce_response_partition *answer)
 {
     const int16_t code = answer->error_code;
-    /* A duplicate is one we sent before: it is in the log, only its offset may be forgotten. */
-    if (code == KAFKA_NONE || code == KAFKA_DUPLICATE_SEQUENCE_NUMBER) {
+    if (is_written(b, code)) {
         b->base_offset = code == KAFKA_NONE ? answer->base_offset : -1;
         b->append_time_ms = answer->log_append_time_ms;
         client_lane_settle_ok(b->lane, b);
@@ -321,7 +329,7 @@ new_request(struct client_producer *p, struct client_batch *const *batches, size
         .api_key = API_PRODUCE,
         .version_max = uuid_is_zero(&p->topic.id) ? TOPIC_ID_VERSION_MIN - 1 : 0,
         .has_no_answer = p->options.acks == CLIENT_ACKS_NONE,
-        .node_id = p->topic.leaders[batches[0]->lane->partition],
+        .node_id = batches[0]->lane->node_id,
         .timeout_ms = c->timeout_ms,
         .request = &x->request,
         .arena = &x->arena,
@@ -534,6 +542,9 @@ choose(struct client_producer *p, struct client_lane *l, uint64_t now_us, uint64
         *next_us = l->retry_us < *next_us ? l->retry_us : *next_us;
         return NULL;
     }
+    if (l->in_flight_count > 0 && l->node_id != node_id) {
+        return NULL; /* The new leader may get it before the old one has the batch in front. */
+    }
     return requests_to(p, node_id) < NODE_REQUESTS_MAX ? b : NULL;
 }
 
@@ -545,6 +556,7 @@ static size_t choose_all(struct client_producer *p, uint64_t now_us, uint64_t *n
         struct client_lane *l = container_of(node, struct client_lane, active_link);
         struct client_batch *b = count < p->chosen_capacity ? choose(p, l, now_us, next_us) : NULL;
         if (b != NULL) {
+            l->node_id = p->topic.leaders[l->partition];
             client_lane_send(p, l, b);
             p->chosen[count++] = b;
         }
@@ -567,15 +579,14 @@ static void encode_all(struct client_producer *p, size_t count)
 }
 
 /* The batches of chosen that go to one node, moved to its start. */
-static size_t gather(struct client_producer *p, struct client_batch **chosen, size_t count)
+static size_t gather(struct client_batch **chosen, size_t count)
 {
-    const int32_t node_id = p->topic.leaders[chosen[0]->lane->partition];
+    const int32_t node_id = chosen[0]->lane->node_id;
     size_t size = chosen[0]->bytes.size;
     size_t gathered = 1;
     for (size_t i = 1; i < count; i++) {
         struct client_batch *b = chosen[i];
-        if (p->topic.leaders[b->lane->partition] == node_id &&
-            size + b->bytes.size <= REQUEST_SIZE_MAX) {
+        if (b->lane->node_id == node_id && size + b->bytes.size <= REQUEST_SIZE_MAX) {
             size += b->bytes.size;
             chosen[i] = chosen[gathered];
             chosen[gathered++] = b;
@@ -607,7 +618,7 @@ static void send_chosen(struct client_producer *p, size_t count)
     encode_all(p, count);
     count = drop_failed(p, count);
     for (size_t i = 0; i < count;) {
-        const size_t gathered = gather(p, &p->chosen[i], count - i);
+        const size_t gathered = gather(&p->chosen[i], count - i);
         send_request(p, &p->chosen[i], gathered);
         i += gathered;
     }

@@ -324,21 +324,27 @@ size_t fake_broker_requests_count(const struct fake_broker *b, size_t connection
     return b->connections[connection].requests_count;
 }
 
-void fake_broker_metadata(struct fake_broker *b, int32_t partitions_count)
+static void answer_metadata(struct fake_broker *b,
+                            size_t brokers_count,
+                            const int32_t *leaders,
+                            int32_t partitions_count)
 {
-    cr_assert(partitions_count <= FAKE_PARTITIONS_MAX);
     static int32_t nodes[] = {FAKE_NODE_ID};
-    struct metadata_response_broker broker;
-    metadata_response_broker_init(&broker);
-    broker.node_id = FAKE_NODE_ID;
-    broker.host = slice_of_string("fake");
-    broker.port = FAKE_PORT;
+    struct metadata_response_broker brokers[2];
+    cr_assert(brokers_count <= 2);
+    for (size_t i = 0; i < brokers_count; i++) {
+        metadata_response_broker_init(&brokers[i]);
+        brokers[i].node_id = FAKE_NODE_ID + (int32_t)i;
+        brokers[i].host = slice_of_string("fake");
+        brokers[i].port = FAKE_PORT + (int32_t)i;
+    }
     struct metadata_response_partition partitions[FAKE_PARTITIONS_MAX];
+    cr_assert(partitions_count <= FAKE_PARTITIONS_MAX);
     for (int32_t i = 0; i < partitions_count; i++) {
         struct metadata_response_partition *p = &partitions[i];
         metadata_response_partition_init(p);
         p->partition_index = i;
-        p->leader_id = FAKE_NODE_ID;
+        p->leader_id = leaders == NULL ? FAKE_NODE_ID : leaders[i];
         p->replica_nodes = p->isr_nodes = nodes;
         p->replica_nodes_count = p->isr_nodes_count = 1;
     }
@@ -350,11 +356,23 @@ void fake_broker_metadata(struct fake_broker *b, int32_t partitions_count)
     topic.partitions_count = (size_t)partitions_count;
     struct metadata_response response;
     metadata_response_init(&response);
-    response.brokers = &broker;
-    response.brokers_count = 1;
+    response.brokers = brokers;
+    response.brokers_count = brokers_count;
     response.topics = &topic;
     response.topics_count = 1;
     fake_broker_answer(b, API_METADATA, &response);
+}
+
+void fake_broker_metadata(struct fake_broker *b, int32_t partitions_count)
+{
+    answer_metadata(b, 1, NULL, partitions_count);
+}
+
+void fake_broker_metadata_of_two(struct fake_broker *b,
+                                 const int32_t *leaders,
+                                 int32_t partitions_count)
+{
+    answer_metadata(b, 2, leaders, partitions_count);
 }
 
 bool fake_broker_request(struct fake_broker *b,

@@ -115,6 +115,10 @@ size_t fake_broker_requests_count(const struct fake_broker *b, size_t connection
 
 /* The answer to Metadata: this broker, and topic "t" with so many partitions that it leads. */
 void fake_broker_metadata(struct fake_broker *b, int32_t partitions_count);
+/* The same with a second broker, FAKE_NODE_ID + 1 on another port, and who leads each partition. */
+void fake_broker_metadata_of_two(struct fake_broker *b,
+                                 const int32_t *leaders,
+                                 int32_t partitions_count);
 
 /* ---- what the client sent ---- */
 

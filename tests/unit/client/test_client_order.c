@@ -389,6 +389,101 @@ Test(client_order, what_was_sent_behind_a_refused_batch_is_certain)
     expect_batch(1, EPOCH, 2);
 }
 
+/* The first had no answer that tells, those behind it were written: what comes next is numbered
+ * behind them, not behind the first once that is known. */
+Test(client_order, an_answer_to_a_repetition_takes_no_number_back)
+{
+    open_known_script();
+    fake_broker_hold(&broker);
+    answer(KAFKA_REQUEST_TIMED_OUT);
+    answer(KAFKA_NONE);
+    answer(KAFKA_NONE);
+    answer(KAFKA_NONE);
+    fake_broker_metadata(&broker, 1);
+    answer(KAFKA_NONE);
+    start_known(&single);
+    send_all(3);
+    fake_broker_run(&broker, client); /* All three are on their way. */
+    fake_broker_release(&broker, 0);
+    flush(ERR_OK);
+    send_all(1);
+    flush(ERR_OK);
+    cr_assert(eq(sz, told_count, 4));
+    skip_known_opening();
+    for (int32_t i = 0; i < 3; i++) {
+        expect_batch(0, EPOCH, 1 + i);
+    }
+    expect_batch(0, EPOCH, 1);
+    fake_broker_skip(&broker, 0, API_METADATA);
+    expect_batch(0, EPOCH, 4);
+}
+
+/* A broker that calls a record a duplicate which can only have been sent once means another one. */
+Test(client_order, a_duplicate_that_was_never_sent_is_not_written)
+{
+    open_script();
+    answer(KAFKA_DUPLICATE_SEQUENCE_NUMBER);
+    fake_broker_metadata(&broker, 1);
+    answer(KAFKA_NONE);
+    start(&single);
+    send_all(1);
+    flush(ERR_OK);
+    expect_all_written(1);
+    skip_opening();
+    expect_batch(0, EPOCH, 0);
+    fake_broker_skip(&broker, 0, API_METADATA);
+    expect_batch(0, EPOCH + 1, 0);
+}
+
+static void send_to(int32_t partition)
+{
+    const struct client_message m = {
+        .partition = partition,
+        .timestamp = 5,
+        .value = slice_of("v", 1),
+        .opaque = (void *)sent_count++,
+    };
+    cr_assert(eq(int, client_producer_send(producer, &m), ERR_OK));
+}
+
+/* The leader moves while a batch is on its way to the old one: the next waits, or it could be
+ * there before it. */
+Test(client_order, batches_of_a_partition_are_at_one_node)
+{
+    static const int32_t before[] = {FAKE_NODE_ID + 1, FAKE_NODE_ID};
+    static const int32_t after[] = {FAKE_NODE_ID, FAKE_NODE_ID};
+    fake_broker_connection(&broker);
+    fake_broker_metadata_of_two(&broker, before, 2);
+    produce_rig_answer_id(&broker, ID, EPOCH);
+    produce_rig_answer(
+        &broker, &(struct produce_outcome){.partition = 1, .code = KAFKA_NOT_ENOUGH_REPLICAS}, 1);
+    fake_broker_metadata_of_two(&broker, after, 2);
+    produce_rig_answer(&broker, &(struct produce_outcome){.partition = 1}, 1);
+    answer(KAFKA_NONE);
+    fake_broker_connection(&broker);
+    answer(KAFKA_NONE);
+    fake_broker_hold(&broker);
+    answer(KAFKA_NONE);
+    start(&single);
+    send_to(0);
+    flush(ERR_OK); /* The broker knows the numbers. */
+    send_to(0);
+    fake_broker_run(&broker, client);
+    send_to(1);
+    fake_broker_pass(&broker, client, 200000);
+    cr_assert(eq(sz, fake_broker_requests_count(&broker, 0), 6)); /* The leader is known. */
+    send_to(0);
+    fake_broker_run(&broker, client);
+    cr_assert(eq(sz, fake_broker_requests_count(&broker, 0), 6));
+    fake_broker_release(&broker, 1);
+    flush(ERR_OK);
+    cr_assert(eq(sz, told_count, 4));
+    fake_broker_skip(&broker, 1, API_API_VERSIONS);
+    expect_batch(1, EPOCH, 0);
+    expect_batch(1, EPOCH, 1);
+    cr_assert(eq(sz, fake_broker_requests_count(&broker, 0), 7));
+}
+
 /* ---- numbers that the broker does not know ---- */
 
 /* KIP-360: the broker lost what it knew of us, and refused: on under the next epoch, from 0. */
