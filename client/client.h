@@ -441,12 +441,15 @@ int64_t client_consumer_end(struct client_consumer *s, int32_t partition);
 
 /* Records of one assigned partition, those of each in order; the partitions take turns. They point
  * into the consumer and are valid until its next call. Ends early when all that is assigned has
- * been read up to the end meanwhile. ERR_TIMED_OUT     nothing came within timeout_ms; ask again
+ * been read up to the end meanwhile.
+ *   ERR_TIMED_OUT     nothing came within timeout_ms; ask again
+ *   ERR_BUSY          no memory; ask again: nothing is passed over
  *   ERR_OUT_OF_RANGE  the position is not, or no longer, in the log (and reset does not say where
- * to go on) ERR_CORRUPT       a batch fails its checks others            no answer that helps for
- * 30 s: told again and again, and asked meanwhile An error is about one partition,
- * client_consumer_failed_partition; the others go on. After ERR_OUT_OF_RANGE and ERR_CORRUPT
- * nothing more comes from it until client_consumer_seek. */
+ *                     to go on)
+ *   ERR_CORRUPT       a batch fails its checks
+ *   others            no answer that helps for 30 s: told again and again, and asked meanwhile
+ * An error is about one partition, client_consumer_failed_partition; the others go on. After
+ * ERR_OUT_OF_RANGE and ERR_CORRUPT nothing more comes from it until client_consumer_seek. */
 enum err client_consumer_poll(struct client_consumer *s,
                               uint32_t timeout_ms,
                               const struct client_record **ret_records,

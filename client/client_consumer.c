@@ -421,10 +421,14 @@ static bool take_chunk(struct client_consumer *s)
     return true;
 }
 
-static enum err damaged(struct client_consumer *s, enum err e, char why[CLIENT_WHY_SIZE])
+/* Without memory the chunk stays in hand, for the next time; what is damaged stays damaged. */
+static enum err unreadable(struct client_consumer *s, enum err e, char why[CLIENT_WHY_SIZE])
 {
     struct client_position *p = s->current_position;
     s->failed_partition = p->partition;
+    if (e == ERR_BUSY) {
+        return client_say(why, e, "no memory for records of %s[%d]", s->topic.name, p->partition);
+    }
     (void)client_say(why,
                      e,
                      "%s[%d] holds a damaged batch at offset %lld (%s)",
@@ -434,7 +438,7 @@ static enum err damaged(struct client_consumer *s, enum err e, char why[CLIENT_W
                      err_name(e));
     p->is_halted = true;
     drop_chunks(s, p);
-    return e == ERR_BUSY ? e : ERR_CORRUPT;
+    return ERR_CORRUPT;
 }
 
 /* Records of the chunk in hand. ERR_EOF: it has no more. With the lock, but not meanwhile. */
@@ -452,7 +456,7 @@ static enum err read_current(struct client_consumer *s, char why[CLIENT_WHY_SIZE
         return e;
     }
     if (e != ERR_OK) {
-        return damaged(s, e, why);
+        return unreadable(s, e, why);
     }
     s->records_next = 0;
     return ERR_OK;

@@ -66,7 +66,12 @@ bool client_metadata_fill(struct arena *arena,
     ret_request->topics_count = names_count;
     for (size_t i = 0; i < names_count; i++) {
         metadata_request_topic_init(&ret_request->topics[i]);
-        ret_request->topics[i].name = slice_of_string(names[i]);
+        const size_t size = strlen(names[i]);
+        const char *name = arena_strndup(arena, names[i], size);
+        if (name == NULL) {
+            return false;
+        }
+        ret_request->topics[i].name = slice_of(name, size);
     }
     return true;
 }

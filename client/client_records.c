@@ -124,19 +124,21 @@ static enum err open_batch(struct client_walk *w)
     if (!is_sane(h) || !batch_crc_matches(batch)) {
         return ERR_CORRUPT;
     }
-    w->batches = slice_of(w->batches.data + size, w->batches.size - size);
     if (is_passed_over(w, h, batch)) {
         leave_batch(w);
-        return ERR_OK;
-    }
-    struct slice records;
-    w->unpacked.size = 0;
-    e = batch_records(batch, RECORDS_SIZE_MAX, &w->unpacked, &records);
-    if (e == ERR_OK) {
+    } else {
+        struct slice records;
+        w->unpacked.size = 0;
+        w->unpacked.failure = ERR_OK;
+        e = batch_records(batch, RECORDS_SIZE_MAX, &w->unpacked, &records);
+        if (e != ERR_OK) {
+            return e;
+        }
         record_cursor_init(&w->cursor, h, records);
         w->has_batch = true;
     }
-    return e;
+    w->batches = slice_of(w->batches.data + size, w->batches.size - size);
+    return ERR_OK;
 }
 
 /* ---- records ---- */
@@ -216,6 +218,7 @@ static void point_to_headers(struct client_records *r)
 static enum err read_batch(struct client_walk *w, struct client_records *r, int32_t partition)
 {
     while (r->records_count < RECORDS_MAX && r->headers_count < HEADERS_MAX) {
+        const struct record_cursor before = w->cursor;
         struct record record;
         enum err e = record_next(&w->cursor, &record);
         if (e == ERR_EOF) {
@@ -232,6 +235,7 @@ static enum err read_batch(struct client_walk *w, struct client_records *r, int3
             e = add_record(w, r, partition, &record);
         }
         if (e != ERR_OK) {
+            w->cursor = before; /* The next look begins with this one again. */
             return e;
         }
         /* Left with its last record, not with the look behind it: so that the end is known when it

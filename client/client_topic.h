@@ -51,7 +51,8 @@ void client_topics_stop(struct client *c);
 
 /* ---- client_metadata.c ---- */
 
-/* The request for names; arena-allocated topics. False without memory. */
+/* The request for names, with copies of them in the arena: it may go out, and again, when who asked
+ * is gone. False without memory. */
 struct arena;
 bool client_metadata_fill(struct arena *arena,
                           const char *const *names,

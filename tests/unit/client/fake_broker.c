@@ -213,6 +213,11 @@ void fake_broker_refuse(struct fake_broker *b)
 void fake_broker_connection(struct fake_broker *b)
 {
     fake_broker_bare_connection(b);
+    fake_broker_versions(b);
+}
+
+void fake_broker_versions(struct fake_broker *b)
+{
     struct api_versions_response response;
     api_versions_response_init(&response);
     response.api_keys = arena_alloc_array(&b->arena, SCHEMA_APIS_COUNT, sizeof(*response.api_keys));

@@ -84,6 +84,8 @@ struct client *fake_broker_client(struct fake_broker *b);
 void fake_broker_connection(struct fake_broker *b);
 /* The next connection, without any answer. */
 void fake_broker_bare_connection(struct fake_broker *b);
+/* The current connection's next answer: the versions. */
+void fake_broker_versions(struct fake_broker *b);
 /* The script goes on with a connection from before. */
 void fake_broker_continue(struct fake_broker *b, size_t connection);
 /* The next dial is refused. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/client.h"
+#include "client/client_consumer.h"
 #include "kafka/proto/api_keys.h"
 #include "kafka/proto/delete_records.h"
 #include "kafka/proto/error_codes.h"
@@ -254,6 +255,45 @@ Test(client_consumer, absurd_base_offset_is_an_error)
     }
 }
 
+/* Where a record of a batch of add_batch starts, up to ten of which are not compressed. */
+static uint8_t *record_at(uint8_t *batch, int32_t index)
+{
+    uint8_t *record = batch + BATCH_HEADER_SIZE;
+    for (int32_t i = 0; i < index; i++) {
+        record += (*record >> 1) + 1; /* A small varint is twice its value. */
+    }
+    return record;
+}
+
+/* Damage in the middle of a batch, under a CRC that matches: the records before it come, and then
+ * it is told. None is passed over. */
+Test(client_consumer, a_damaged_record_is_not_passed_over)
+{
+    static const size_t places[] = {3 /* The offset. */, 8 /* The size of a header's key. */};
+    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+        teardown();
+        setup();
+        struct wbuf w;
+        struct batch_header h;
+        wbuf_init(&w, 1 << 20);
+        add_batch(&w, 0, 5, CODEC_NONE);
+        record_at(w.data, 2)[places[i]] = 0x7e;
+        cr_assert(batch_header_decode(wbuf_slice(&w), &h) == ERR_OK);
+        batch_header_encode(&h, batch_records_part(wbuf_slice(&w)), w.data);
+        fake_broker_connection(&broker);
+        fake_broker_metadata(&broker, 1);
+        fake_broker_connection(&broker);
+        answer_partition(0, KAFKA_NONE, 5, wbuf_slice(&w));
+        wbuf_done(&w);
+        start(0);
+        expect_record(0);
+        expect_record(1);
+        expect_nothing(ERR_CORRUPT);
+        cr_assert(strstr(client_why(client), "at offset 2") != NULL, "%s", client_why(client));
+        expect_nothing(ERR_TIMED_OUT);
+    }
+}
+
 /* Markers of transactions take offsets, but are nobody's records. */
 Test(client_consumer, control_batch_is_passed_over)
 {
@@ -345,6 +385,33 @@ Test(client_consumer, request_names_position_and_topic)
     cr_assert(eq(i64, request.topics[0].partitions[0].fetch_offset, 5));
     cr_assert(eq(int, request.topics[0].topic_id.bytes[0], 7));
     cr_assert(eq(int, request.session_epoch, -1));
+}
+
+/* The topic is asked about while nothing is connected, and then its consumer goes. */
+Test(client_consumer, a_question_outlives_who_asked)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    fake_broker_end(&broker);
+    fake_broker_bare_connection(&broker);
+    fake_broker_hold(&broker);
+    fake_broker_versions(&broker);
+    fake_broker_metadata(&broker, 1);
+    start(0);
+    fake_broker_run(&broker, client);
+    client_lock(client);
+    client_topic_want(client, &consumer->topic);
+    client_unlock(client);
+    fake_broker_run(&broker, client);
+    client_consumer_free(consumer);
+    consumer = NULL;
+    fake_broker_release(&broker, 1);
+    fake_broker_run(&broker, client);
+    struct metadata_request request;
+    fake_broker_skip(&broker, 1, API_API_VERSIONS);
+    cr_assert(fake_broker_request(&broker, 1, API_METADATA, &request));
+    cr_assert(eq(sz, request.topics_count, 1));
+    cr_assert(slice_equal_string(request.topics[0].name, "t"));
 }
 
 Test(client_consumer, wrong_assignments_are_refused)

@@ -1,0 +1,125 @@
+/* Memory that is not there for a while: nothing is lost, and nobody is stuck. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <poll.h>
+#include <stdlib.h>
+
+#include "client/client.h"
+#include "kafka/proto/api_keys.h"
+#include "kafka/proto/fetch.h"
+#include "storage/batch.h"
+
+#include "tests/unit/client/fake_broker.h"
+
+enum {
+    RECORDS_COUNT = 100, /* More than fit what is reserved first. */
+};
+
+static struct fake_broker broker;
+static struct client *client;
+static size_t reallocs_left; /* Until there is no memory. */
+static size_t polls_count;
+
+/* Stands for realloc in the whole program: see meson.build. */
+void *__real_realloc(void *memory, size_t size);
+void *__wrap_realloc(void *memory, size_t size);
+void *__wrap_realloc(void *memory, size_t size)
+{
+    if (reallocs_left == 0) {
+        return NULL;
+    }
+    reallocs_left--;
+    return __real_realloc(memory, size);
+}
+
+static void setup(void)
+{
+    reallocs_left = SIZE_MAX;
+    polls_count = 0;
+    fake_broker_init(&broker);
+    client = fake_broker_client(&broker);
+}
+
+static void teardown(void)
+{
+    reallocs_left = SIZE_MAX;
+    client_free(client);
+    fake_broker_done(&broker);
+}
+
+TestSuite(client_memory, .init = setup, .fini = teardown);
+
+/* One batch of records, compressed, as the next answer to Fetch. */
+static void answer_records(void)
+{
+    struct batch_builder b;
+    struct wbuf w;
+    const struct batch_identity nobody = {-1, -1, -1};
+    wbuf_init(&w, 1 << 20);
+    batch_builder_init(&b, 1 << 20);
+    for (int i = 0; i < RECORDS_COUNT; i++) {
+        const struct record_header header = {slice_of_string("h"), slice_of_string("v")};
+        const struct batch_record record = {
+            .value = slice_of_string("v"),
+            .headers = &header,
+            .headers_count = 1,
+        };
+        cr_assert(batch_builder_add(&b, &record) == ERR_OK);
+    }
+    cr_assert(batch_builder_finish(&b, CODEC_LZ4, &nobody, &w) == ERR_OK);
+    batch_builder_done(&b);
+    struct fetch_response_partition p;
+    struct fetch_response_topic topic;
+    struct fetch_response response;
+    fetch_response_partition_init(&p);
+    p.high_watermark = RECORDS_COUNT;
+    p.records = wbuf_slice(&w);
+    fetch_response_topic_init(&topic);
+    topic.topic = slice_of_string("t");
+    topic.topic_id = (struct uuid){.bytes = {7}};
+    topic.partitions = &p;
+    topic.partitions_count = 1;
+    fetch_response_init(&response);
+    response.responses = &topic;
+    response.responses_count = 1;
+    fake_broker_answer(&broker, API_FETCH, &response);
+    wbuf_done(&w);
+}
+
+/* Wherever reading a batch finds no memory, the records come as soon as there is some. */
+Test(client_memory, records_come_when_there_is_memory)
+{
+    bool has_failed = true;
+    for (size_t at = 0; has_failed; at++) {
+        teardown();
+        setup();
+        struct client_consumer *s = NULL;
+        struct client_record r;
+        fake_broker_connection(&broker);
+        fake_broker_metadata(&broker, 1);
+        fake_broker_connection(&broker);
+        answer_records();
+        cr_assert(client_consumer_new(client, "t", NULL, &s) == ERR_OK);
+        cr_assert(client_consumer_assign(s, 0, 0) == ERR_OK);
+        cr_assert(eq(int, client_consumer_next(s, 0, &r), ERR_TIMED_OUT));
+        fake_broker_run(&broker, client); /* The answer is here. */
+        int64_t offset = 0;
+        has_failed = false;
+        reallocs_left = at;
+        while (offset < RECORDS_COUNT) {
+            enum err e = client_consumer_next(s, 400, &r);
+            if (e == ERR_BUSY) {
+                cr_assert(not(has_failed));
+                cr_assert(eq(int, client_consumer_failed_partition(s), 0));
+                has_failed = true;
+                reallocs_left = SIZE_MAX;
+                continue;
+            }
+            cr_assert(e == ERR_OK, "%zu %s", at, client_why(client));
+            cr_assert(eq(i64, r.offset, offset));
+            offset++;
+        }
+        reallocs_left = SIZE_MAX;
+        client_consumer_free(s);
+    }
+}
