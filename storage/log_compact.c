@@ -492,7 +492,9 @@ void log_shared_set_compaction(struct log_shared *ls, uint64_t interval_us, size
 {
     ls->options.compact_interval_us = interval_us;
     ls->options.compact_keys_size_max = keys_size_max;
-    if (timer_is_armed(&ls->compact_timer)) {
+    /* Only sooner: whoever says so again and again would put it off for ever. */
+    if (timer_is_armed(&ls->compact_timer) &&
+        ls->s->now_us + interval_us < ls->compact_timer.deadline_us) {
         shard_timer_arm(ls->s, &ls->compact_timer, interval_us);
     }
 }

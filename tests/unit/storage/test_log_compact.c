@@ -321,6 +321,30 @@ Test(log_compact, small_neighbours_become_one)
     world_free(w);
 }
 
+/* Said again and again, even as other values, it puts nothing off. */
+Test(log_compact, an_interval_that_is_set_again_puts_nothing_off)
+{
+    for (uint64_t other_us = 0; other_us <= 1000 * 1000; other_us += 1000 * 1000) {
+        struct world *w = world_new(78);
+        const uint64_t interval_us = 10ull * 1000 * 1000;
+        w->rig.shared_options.compact_interval_us = interval_us;
+        world_open(w);
+        fill(w, 60);
+        const uint64_t begin_us = w->rig.ss.clock.now_us;
+        const size_t keys_size = w->rig.shared_options.compact_keys_size_max;
+        for (int i = 0; stats(w)->compactions == 0; i++) {
+            cr_assert(lt(u64, w->rig.ss.clock.now_us, begin_us + 3 * interval_us));
+            log_shared_set_compaction(
+                w->rig.env.shared, interval_us + (i % 2 == 0 ? 0 : other_us), keys_size);
+            if (!shard_turn(w->rig.ss.s)) {
+                w->rig.ss.clock.now_us += 1000;
+            }
+        }
+        expect_sound(w);
+        world_free(w);
+    }
+}
+
 /* Whatever step it dies at: the old set of files or the new one counts, and nothing of the other
  * stays. */
 Test(log_compact, a_crash_at_any_step)
