@@ -131,6 +131,23 @@ static void walk(struct fanout *f, size_t budget)
     end_if_all_done(f);
 }
 
+/* Time is up: what was not asked yet is answered without. */
+static void walk_late(struct fanout *f)
+{
+    if (!is_at_end(f)) {
+        look_up(f);
+    }
+    for (int budget = FANOUT_IN_FLIGHT_MAX; budget > 0 && !is_at_end(f); budget--) {
+        begin_next(f, f->late);
+    }
+    if (is_at_end(f)) {
+        f->is_answered = true;
+        f->kind->on_all(f);
+    } else {
+        post_walk(f);
+    }
+}
+
 static void on_walk(struct task *t)
 {
     struct fanout *f = container_of(t, struct fanout, walk);
@@ -138,6 +155,8 @@ static void on_walk(struct task *t)
     f->is_posted = false;
     if (!f->is_late) {
         walk(f, FANOUT_IN_FLIGHT_MAX);
+    } else if (!f->is_answered) {
+        walk_late(f);
     }
     request_release(r);
 }
@@ -162,13 +181,7 @@ static void on_timeout(struct timer *timer)
         request_hold(r);
         cluster_partition_cancel(r->d->cluster, &part->cancel);
     }
-    if (!is_at_end(f)) {
-        look_up(f);
-    }
-    while (!is_at_end(f)) {
-        begin_next(f, f->late);
-    }
-    f->kind->on_all(f);
+    walk_late(f);
     request_release(r);
 }
 

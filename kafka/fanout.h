@@ -106,7 +106,8 @@ struct fanout {
     struct list idle;
     struct list busy;
     struct fanout_part *late; /* For partitions that are not asked any more. */
-    bool is_late;             /* Time is up; answered. */
+    bool is_late;             /* Time is up. */
+    bool is_answered;         /* And all were told. */
     bool is_posted;
     struct task walk;
     struct timer timer;
