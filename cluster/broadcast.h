@@ -57,7 +57,8 @@ struct broadcast_leg {
     int32_t next_partition;
     int32_t partitions_count;
     uint32_t in_flight_count;
-    bool is_deriving;    /* What follows for topics from an altered broker: */
+    bool is_deriving;    /* What follows from an alteration is told to partitions: */
+    bool is_of_topic;    /* of topic_id's, or of a broker's, for all topics; */
     uint32_t next_topic; /* here, by index, and at next_partition of it. */
 };
 

@@ -48,6 +48,18 @@ static uint32_t find(const struct config_list *list, struct slice name)
     return i;
 }
 
+bool config_list_equal(const struct config_list *list,
+                       const struct topic_config_entry *entries,
+                       uint32_t count)
+{
+    bool is_equal = list->count == count;
+    for (uint32_t i = 0; i < count && is_equal; i++) {
+        const uint32_t at = find(list, slice_of_string(entries[i].name));
+        is_equal = at < count && strcmp(list->entries[at].value, entries[i].value) == 0;
+    }
+    return is_equal;
+}
+
 static void remove_entry(struct config_list *list, struct slice name)
 {
     const uint32_t index = find(list, name);

@@ -44,6 +44,10 @@ void config_list_done(struct config_list *list);
 void config_list_copy(struct config_list *list,
                       const struct topic_config_entry *entries,
                       uint32_t count);
+/* The same names and values, in whatever order. */
+bool config_list_equal(const struct config_list *list,
+                       const struct topic_config_entry *entries,
+                       uint32_t count);
 
 /* Changes the list of a resource's own values, one change after the other. ERR_CONFIG_INVALID or
  * ERR_INVALID, why then says what to do; the list is then half changed. What holds for the whole

@@ -12,9 +12,11 @@
 #include "core/slice.h"
 
 enum {
-    /* Of all names and values together, so that the snapshot of the metadata stays small: beyond it
-     * changes are refused. */
-    CONFIG_RESOURCES_SIZE_MAX = 8 << 20,
+    /* Of all names and values together, and of those of one resource; what would grow beyond is
+     * refused. Each shard has them all, outside its memory limit, and so has group 0's engine: any
+     * client may name any group. */
+    CONFIG_RESOURCES_SIZE_MAX = 1 << 20,
+    CONFIG_RESOURCE_SIZE_MAX = 256 << 10,
 };
 
 struct config_resource_entry {
@@ -42,7 +44,7 @@ void config_resources_set(struct config_resources *all,
                           struct slice name,
                           struct topic_config_entry *configs,
                           uint32_t configs_count);
-/* What a resource takes of CONFIG_RESOURCES_SIZE_MAX. */
+/* What a resource takes of both. */
 uint64_t config_resource_size(struct slice name,
                               const struct topic_config_entry *configs,
                               uint32_t configs_count);

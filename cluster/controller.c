@@ -784,11 +784,23 @@ static void snapshot_add(struct wbuf *stream, struct wbuf *scratch, const struct
     command_stream_add(stream, wbuf_slice(scratch));
 }
 
+/* Cut short they would be a command like any other. */
+static void snapshot_configs(struct wbuf *stream,
+                             struct wbuf *configs,
+                             const struct topic_config_entry *entries,
+                             uint32_t count)
+{
+    wbuf_init(configs, COMMAND_SIZE_MAX);
+    command_encode_entries(entries, count, configs);
+    if (wbuf_failure(configs) != ERR_OK) {
+        stream->failure = wbuf_failure(configs);
+    }
+}
+
 static void snapshot_topic(struct wbuf *stream, struct wbuf *scratch, const struct topic *t)
 {
     struct wbuf configs;
-    wbuf_init(&configs, COMMAND_SIZE_MAX);
-    command_encode_entries(t->configs, t->configs_count, &configs);
+    snapshot_configs(stream, &configs, t->configs, t->configs_count);
     const struct command command = {
         .kind = COMMAND_TOPIC_CREATED,
         .topic_created =
@@ -813,8 +825,7 @@ static void
 snapshot_resource(struct wbuf *stream, struct wbuf *scratch, const struct config_resource_entry *e)
 {
     struct wbuf configs;
-    wbuf_init(&configs, COMMAND_SIZE_MAX);
-    command_encode_entries(e->configs, e->configs_count, &configs);
+    snapshot_configs(stream, &configs, e->configs, e->configs_count);
     const struct command command = {
         .kind = COMMAND_CONFIGS_ALTERED,
         .configs_altered =

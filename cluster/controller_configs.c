@@ -25,12 +25,22 @@ static enum err check_resource(const struct controller *ct,
 {
     const struct config_resources *all = metadata_config_resources(controller_metadata(ct));
     const struct config_resource_entry *old = config_resources_find(all, kind, name);
-    uint64_t size = all->size;
-    if (old != NULL) {
-        size -= config_resource_size(name, old->configs, old->configs_count);
+    const uint64_t size_old =
+        old == NULL ? 0 : config_resource_size(name, old->configs, old->configs_count);
+    const uint64_t size =
+        list->count == 0 ? 0 : config_resource_size(name, list->entries, list->count);
+    if (size <= size_old) {
+        return ERR_OK;
     }
-    if (list->count > 0 &&
-        size + config_resource_size(name, list->entries, list->count) > CONFIG_RESOURCES_SIZE_MAX) {
+    if (size > CONFIG_RESOURCE_SIZE_MAX) {
+        (void)snprintf(why,
+                       CONTROLLER_WHY_SIZE,
+                       "The configurations of one broker, group or subscription would take more "
+                       "than %d bytes.",
+                       CONFIG_RESOURCE_SIZE_MAX);
+        return ERR_CONFIG_INVALID;
+    }
+    if (all->size - size_old + size > CONFIG_RESOURCES_SIZE_MAX) {
         (void)snprintf(why,
                        CONTROLLER_WHY_SIZE,
                        "The configurations of brokers, groups and subscriptions would take more "
@@ -71,17 +81,25 @@ static enum err encode(struct command_configs_altered *altered,
     return e;
 }
 
+/* The metadata's own, not to be changed. */
+struct present {
+    const struct topic_config_entry *configs;
+    uint32_t count;
+};
+
 /* What the resource has now, and what it is in a command. */
 static enum err find(const struct controller *ct,
                      struct command_configs_altered *altered,
-                     struct config_list *ret_list,
+                     struct present *ret_present,
                      char *why)
 {
     const struct metadata *m = controller_metadata(ct);
     if (altered->resource != CONFIG_RESOURCE_TOPIC) {
         const struct config_resource_entry *e =
             config_resources_find(metadata_config_resources(m), altered->resource, altered->name);
-        config_list_copy(ret_list, e == NULL ? NULL : e->configs, e == NULL ? 0 : e->configs_count);
+        if (e != NULL) {
+            *ret_present = (struct present){e->configs, e->configs_count};
+        }
         return ERR_OK;
     }
     const struct topic *t = metadata_topic_by_name(m, altered->name);
@@ -98,7 +116,7 @@ static enum err find(const struct controller *ct,
         return e;
     }
     altered->topic_id = t->id;
-    config_list_copy(ret_list, t->configs, t->configs_count);
+    *ret_present = (struct present){t->configs, t->configs_count};
     return ERR_OK;
 }
 
@@ -109,18 +127,21 @@ enum err controller_propose_configs(const struct controller *ct,
                                     char why[CONTROLLER_WHY_SIZE])
 {
     struct command_configs_altered altered = {.resource = changes->kind, .name = name};
-    struct config_list list = {0};
-    enum err e = find(ct, &altered, &list, why);
+    struct present present = {0};
+    enum err e = find(ct, &altered, &present, why);
     if (e != ERR_OK) {
         return e;
     }
+    struct config_list list = {0};
+    config_list_copy(&list, present.configs, present.count);
     e = config_list_change(&list, changes, why);
     if (e == ERR_OK) {
         e = changes->kind == CONFIG_RESOURCE_TOPIC
                 ? check_topic(ct, &list, why)
                 : check_resource(ct, changes->kind, name, &list, why);
     }
-    if (e == ERR_OK) {
+    /* What changes nothing is no entry: clients may set the same values in a loop. */
+    if (e == ERR_OK && !config_list_equal(&list, present.configs, present.count)) {
         e = encode(&altered, &list, w, why);
     }
     config_list_done(&list);

@@ -238,15 +238,19 @@ static void alter_partition(struct cluster *c, const struct topic *t, int32_t pa
     }
 }
 
-/* NULL: shard 0 has removed the topic since. */
-static void alter_partitions(struct cluster *c, const struct topic *t)
+/* One step of an altered topic: its next partition told. False: there is none left. */
+static bool alter_step(struct cluster *c, struct broadcast_leg *leg)
 {
-    for (int32_t i = 0; t != NULL && i < t->partitions_count; i++) {
-        alter_partition(c, t, i);
+    const struct topic *t = metadata_topic_by_id(c->metadata, &leg->topic_id);
+    if (t == NULL || leg->next_partition == t->partitions_count) {
+        return false;
     }
+    alter_partition(c, t, leg->next_partition++);
+    return true;
 }
 
-/* One step: a topic's settings anew, or its next partition told. False: there is nothing left. */
+/* One step of an altered broker: a topic's settings anew, or its next partition told. False: there
+ * is nothing left. */
 static bool derive_step(struct cluster *c, struct broadcast_leg *leg)
 {
     if (leg->next_topic == metadata_topics_count(c->metadata)) {
@@ -264,12 +268,13 @@ static bool derive_step(struct cluster *c, struct broadcast_leg *leg)
     return true;
 }
 
-/* True once all topics have what an altered broker gives them. No other command is applied
- * meanwhile: the topics stay the same ones. */
+/* True once all partitions have what was altered of their topic, or of the broker. No other command
+ * is applied meanwhile: the topics stay the same ones. */
 static bool derive_more(struct cluster *c, struct broadcast_leg *leg)
 {
     for (uint32_t i = 0; leg->is_deriving && i < DERIVES_PER_TURN; i++) {
-        leg->is_deriving = !c->is_stopping && derive_step(c, leg);
+        leg->is_deriving =
+            !c->is_stopping && (leg->is_of_topic ? alter_step(c, leg) : derive_step(c, leg));
     }
     if (leg->is_deriving) {
         shard_post(c->s, &c->derive_task);
@@ -300,20 +305,28 @@ static void apply_broker_configs(struct cluster *c)
     }
 }
 
+static void begin_deriving(struct broadcast_leg *leg, bool is_of_topic)
+{
+    leg->is_deriving = true;
+    leg->is_of_topic = is_of_topic;
+    leg->next_topic = 0;
+    leg->next_partition = 0;
+}
+
 static void
 apply_configs(struct cluster *c, struct broadcast_leg *leg, const struct command *command)
 {
     const struct command_configs_altered *altered = &command->configs_altered;
     if (altered->resource == CONFIG_RESOURCE_TOPIC) {
-        alter_partitions(c, metadata_alter_topic(c->metadata, altered));
+        (void)metadata_alter_topic(c->metadata, altered);
+        leg->topic_id = altered->topic_id;
+        begin_deriving(leg, true);
         return;
     }
     metadata_alter_resource(c->metadata, altered);
     if (altered->resource == CONFIG_RESOURCE_BROKER) {
         apply_broker_configs(c);
-        leg->is_deriving = true;
-        leg->next_topic = 0;
-        leg->next_partition = 0;
+        begin_deriving(leg, false);
     }
 }
 

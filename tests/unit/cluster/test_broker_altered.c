@@ -5,8 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cluster/cluster_priv.h"
 #include "cluster/config_resources.h"
 #include "core/shard.h"
+#include "storage/log_priv.h"
 
 #include "tests/support/cluster_rig.h"
 
@@ -26,7 +28,7 @@ static void on_done(struct controller_request *r)
     ((struct asked *)r->context)->is_done = true;
 }
 
-/* "" = all brokers. value NULL: deleted. */
+/* "" = all brokers, "many" = the topic of that name. value NULL: deleted. */
 static void ask(struct sim_node *n,
                 uint16_t shard,
                 struct asked *a,
@@ -47,7 +49,13 @@ static void ask(struct sim_node *n,
         .in.alter_configs =
             {
                 .name = slice_of_string(broker),
-                .changes = {.kind = CONFIG_RESOURCE_BROKER, .changes = &a->change, .count = 1},
+                .changes =
+                    {
+                        .kind = strcmp(broker, "many") == 0 ? CONFIG_RESOURCE_TOPIC
+                                                            : CONFIG_RESOURCE_BROKER,
+                        .changes = &a->change,
+                        .count = 1,
+                    },
             },
     };
     controller_submit(sim_node_cluster(n, shard), &a->request);
@@ -229,13 +237,124 @@ Test(broker_altered, the_brokers_own_are_told_on_each_shard)
     }
     cr_assert(eq(int, sim_node_alter_broker(n, 1, "", "max.connections", NULL), ERR_OK));
     cr_assert(eq(i64, told_value[2], 7));
-    cr_assert(eq(int, sim_node_alter_broker(n, 1, "1", "log.cleaner.backoff.ms", "0"), ERR_OK));
-    cr_assert(eq(int,
-                 sim_node_alter_broker(n, 1, "1", "log.cleaner.dedupe.buffer.size", "1048576"),
-                 ERR_OK));
-    cr_assert(eq(int, sim_node_alter_broker(n, 1, "1", "producer.id.expiration.ms", "5"), ERR_OK));
-    cr_assert(
-        eq(i64, cluster_broker_number(sim_node_cluster(n, 0), "producer.id.expiration.ms", 9), 5));
+    stop(n);
+    disk_sim_free(disk);
+}
+
+/* What is altered and what is in force, not what the metadata say of it. */
+struct in_force {
+    uint64_t interval_us;
+    uint64_t keys_size; /* Of one log that is compacted. */
+    int64_t expiration_ms;
+};
+
+static void expect_in_force(struct sim_node *n, const struct in_force *wanted)
+{
+    for (uint16_t s = 0; s < n->shards_count; s++) {
+        const struct cluster *c = sim_node_cluster(n, s);
+        cr_assert(eq(i64, c->partition_env.producer_expiration_ms, wanted->expiration_ms));
+        for (uint32_t i = 0; i < c->dirs_count; i++) {
+            const struct log_shared_options *o = &c->dirs[i].log_env.shared->options;
+            cr_assert(eq(u64, o->compact_interval_us, wanted->interval_us));
+            cr_assert(eq(u64, o->compact_keys_size_max, wanted->keys_size));
+        }
+    }
+}
+
+Test(broker_altered, the_brokers_own_are_in_force_on_each_shard)
+{
+    static const struct {
+        const char *name;
+        const char *value; /* NULL: deleted. */
+        struct in_force wanted;
+    } rows[] = {
+        {"log.cleaner.backoff.ms", "20", {20000, 4 << 20, 900}},
+        {"log.cleaner.backoff.ms", "0", {1000, 4 << 20, 900}},
+        {"log.cleaner.dedupe.buffer.size", "1200000", {1000, 200000, 900}},
+        {"producer.id.expiration.ms", "5", {1000, 200000, 5}},
+        {"log.cleaner.backoff.ms", NULL, {7000, 200000, 5}},
+        {"log.cleaner.dedupe.buffer.size", NULL, {7000, 4 << 20, 5}},
+        {"producer.id.expiration.ms", NULL, {7000, 4 << 20, 900}},
+        {"producer.id.expiration.ms", "6", {7000, 4 << 20, 6}},
+    };
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = NULL;
+    for (uint64_t life = 0; life < 2; life++) {
+        n = calloc(1, sizeof(*n));
+        sim_node_init(n, disk, 3, 20 + life);
+        n->settings.data_dirs_count = 2;
+        n->settings.log_shared.compact_interval_us = 7000;
+        n->settings.log_shared.compact_keys_size_max = 8 << 20;
+        n->settings.producer_expiration_ms = 900;
+        cr_assert(eq(int, sim_node_start(n), ERR_OK), "%s", n->why);
+        if (life > 0) {
+            break;
+        }
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+            enum err e = sim_node_alter_broker(n, 1, "1", rows[i].name, rows[i].value);
+            cr_assert(eq(int, e, ERR_OK));
+            expect_in_force(n, &rows[i].wanted);
+        }
+        stop(n);
+    }
+    expect_in_force(n, &rows[sizeof(rows) / sizeof(rows[0]) - 1].wanted);
+    stop(n);
+    disk_sim_free(disk);
+}
+
+/* A topic of many partitions stalls no shard, and each has it when the answer comes. */
+Test(broker_altered, a_topics_partitions_are_told_a_part_per_turn)
+{
+    enum { MANY = 900, PER_TURN = 16 };
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = start(disk, 2, 30);
+    struct uuid id;
+    cr_assert(eq(int, sim_node_create_topic(n, 0, "many", MANY, &id), ERR_OK));
+    const uint64_t turns = n->shards[1].s->counters.turns;
+    struct asked a;
+    ask(n, 1, &a, "many", "coreflume.retention.topic.bytes", "777");
+    cr_assert(not(a.is_done));
+    cr_assert(sim_node_run_until(n, &a.is_done));
+    cr_assert(eq(int, a.request.result, ERR_OK));
+    cr_assert(ge(u64, n->shards[1].s->counters.turns, turns + MANY / PER_TURN));
+    for (int32_t i = 0; i < MANY; i++) {
+        const struct partition_id of = {.topic_id = id, .partition = i};
+        const struct partition *found = NULL;
+        for (uint16_t s = 0; s < 2 && found == NULL; s++) {
+            found = partition_table_find(&sim_node_cluster(n, s)->partitions, &of);
+        }
+        cr_assert(eq(i64, partition_topic_size_max(found), 777));
+    }
+    stop(n);
+    disk_sim_free(disk);
+}
+
+static uint64_t log_end(struct sim_node *n)
+{
+    struct asked a = {.is_done = false};
+    a.request = (struct controller_request){
+        .kind = CONTROLLER_DESCRIBE,
+        .on_done = on_done,
+        .context = &a,
+    };
+    controller_submit(sim_node_cluster(n, 1), &a.request);
+    cr_assert(sim_node_run_until(n, &a.is_done));
+    return a.request.out.describe.last_index;
+}
+
+/* Else a client that sets the same values in a loop would fill the disk. */
+Test(broker_altered, what_changes_nothing_is_not_in_the_log)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = start(disk, 2, 31);
+    cr_assert(eq(int, sim_node_alter_broker(n, 0, "", "message.max.bytes", "500"), ERR_OK));
+    const uint64_t end = log_end(n);
+    for (int i = 0; i < 5; i++) {
+        cr_assert(eq(int, sim_node_alter_broker(n, 1, "", "message.max.bytes", "500"), ERR_OK));
+    }
+    cr_assert(eq(u64, log_end(n), end));
+    cr_assert(eq(int, sim_node_alter_broker(n, 1, "", "message.max.bytes", "501"), ERR_OK));
+    cr_assert(eq(u64, log_end(n), end + 1));
     stop(n);
     disk_sim_free(disk);
 }

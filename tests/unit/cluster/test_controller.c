@@ -14,6 +14,7 @@ struct fixture {
     struct controller *ct;
     struct rand rand;
     char why[CONTROLLER_WHY_SIZE];
+    bool has_changed; /* The last alteration was an entry. */
 };
 
 static void apply(struct fixture *f, struct wbuf *w)
@@ -479,7 +480,8 @@ static enum err alter_of(struct fixture *f,
     struct wbuf w;
     wbuf_init(&w, COMMAND_SIZE_MAX);
     enum err e = controller_propose_configs(f->ct, slice_of_string(resource), &changes, &w, f->why);
-    if (e == ERR_OK) {
+    f->has_changed = w.size > 0;
+    if (e == ERR_OK && f->has_changed) {
         apply(f, &w);
     }
     wbuf_done(&w);
@@ -506,6 +508,37 @@ Test(controller, altered_configs_are_judged_as_a_whole_and_in_effect)
     tear_down(&f);
 }
 
+/* Clients may set the same values in a loop: no entry of the log comes of it. */
+Test(controller, what_changes_nothing_is_no_command)
+{
+    static const struct {
+        enum config_resource kind;
+        const char *resource;
+        const char *name;
+        const char *values[2];
+    } rows[] = {
+        {CONFIG_RESOURCE_TOPIC, "t", "retention.ms", {"5", "6"}},
+        {CONFIG_RESOURCE_BROKER, "", "log.retention.ms", {"5", "6"}},
+        {CONFIG_RESOURCE_BROKER, "1", "nobody.knows.it", {"a", "b"}},
+        {CONFIG_RESOURCE_GROUP, "g", "consumer.session.timeout.ms", {"45000", "46000"}},
+        {CONFIG_RESOURCE_CLIENT_METRICS, "s", "interval.ms", {"900", "901"}},
+    };
+    struct fixture f;
+    set_up(&f);
+    cr_assert(eq(int, create(&f, "t", 1, 1), ERR_OK));
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const char *values[] = {NULL, rows[i].values[0], rows[i].values[1], NULL};
+        for (size_t v = 0; v < 4; v++) {
+            for (int again = 0; again < 2; again++) {
+                enum err e = alter_of(&f, rows[i].kind, rows[i].resource, rows[i].name, values[v]);
+                cr_assert(eq(int, e, ERR_OK), "%zu: %s", i, f.why);
+                cr_assert(eq(int, f.has_changed, v > 0 && again == 0), "%zu %zu", i, v);
+            }
+        }
+    }
+    tear_down(&f);
+}
+
 Test(controller, configs_of_others_are_bounded_and_kept_by_kind_and_name)
 {
     struct fixture f;
@@ -522,9 +555,13 @@ Test(controller, configs_of_others_are_bounded_and_kept_by_kind_and_name)
         e = alter_of(&f, CONFIG_RESOURCE_GROUP, name, "consumer.session.timeout.ms", blanks);
     }
     cr_assert(eq(int, e, ERR_CONFIG_INVALID));
-    cr_assert(strstr(f.why, "8388608 bytes") != NULL, "%s", f.why);
+    cr_assert(strstr(f.why, "1048576 bytes") != NULL, "%s", f.why);
     cr_assert(lt(u64, all->size, CONFIG_RESOURCES_SIZE_MAX));
     cr_assert(eq(u32, all->count, (uint32_t)count - 1));
+    /* Less is never refused. */
+    cr_assert(eq(int,
+                 alter_of(&f, CONFIG_RESOURCE_GROUP, "g6", "consumer.session.timeout.ms", "45000"),
+                 ERR_OK));
     cr_assert(eq(int,
                  alter_of(&f, CONFIG_RESOURCE_GROUP, "g7", "consumer.session.timeout.ms", NULL),
                  ERR_OK));
@@ -536,6 +573,72 @@ Test(controller, configs_of_others_are_bounded_and_kept_by_kind_and_name)
     cr_assert(config_resources_find(all, CONFIG_RESOURCE_BROKER, slice_of_string("")) == NULL);
     controller_check(f.ct);
     tear_down(&f);
+}
+
+Test(controller, configs_of_one_are_bounded)
+{
+    struct fixture f;
+    set_up(&f);
+    static char blanks[TOPIC_CONFIG_VALUE_SIZE_MAX + 1];
+    memset(blanks, ' ', sizeof(blanks) - 1);
+    enum err e = ERR_OK;
+    int count = 0;
+    for (; count < 100 && e == ERR_OK; count++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "n%d", count);
+        e = alter_of(&f, CONFIG_RESOURCE_BROKER, "", name, blanks);
+    }
+    cr_assert(eq(int, e, ERR_CONFIG_INVALID));
+    cr_assert(strstr(f.why, "262144 bytes") != NULL, "%s", f.why);
+    cr_assert(eq(int, count, 8));
+    cr_assert(eq(int, alter_of(&f, CONFIG_RESOURCE_BROKER, "1", "n0", blanks), ERR_OK));
+    tear_down(&f);
+}
+
+/* Out of memory, or too large, it is no snapshot: half of it must not count as one. */
+Test(controller, a_snapshot_with_configurations_cut_short_fails)
+{
+    static const enum config_resource kinds[] = {CONFIG_RESOURCE_BROKER, CONFIG_RESOURCE_TOPIC};
+    static char value[TOPIC_CONFIG_VALUE_SIZE_MAX + 1];
+    memset(value, 'x', sizeof(value) - 1);
+    struct topic_config_entry entries[70];
+    char names[70][8];
+    for (size_t i = 0; i < 70; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "n%zu", i);
+        entries[i] = (struct topic_config_entry){.name = names[i], .value = value};
+    }
+    for (size_t i = 0; i < 2; i++) {
+        struct fixture f;
+        set_up(&f);
+        cr_assert(eq(int, create(&f, "t", 1, 1), ERR_OK));
+        const struct metadata *m = controller_metadata(f.ct);
+        struct wbuf configs;
+        struct wbuf w;
+        struct wbuf stream;
+        wbuf_init(&configs, SIZE_MAX);
+        wbuf_init(&w, SIZE_MAX);
+        wbuf_init(&stream, SIZE_MAX);
+        command_encode_entries(entries, 70, &configs);
+        const struct command command = {
+            .kind = COMMAND_CONFIGS_ALTERED,
+            .configs_altered =
+                {
+                    .resource = kinds[i],
+                    .name = slice_of_string(i == 0 ? "1" : "t"),
+                    .topic_id = metadata_topic_by_name(m, slice_of_string("t"))->id,
+                    .configs_count = 70,
+                    .configs = wbuf_slice(&configs),
+                },
+        };
+        command_encode(&command, &w);
+        cr_assert(eq(int, controller_apply(f.ct, wbuf_slice(&w)), ERR_OK));
+        controller_snapshot(f.ct, &stream);
+        cr_assert(eq(int, wbuf_failure(&stream), ERR_TOO_LARGE));
+        wbuf_done(&stream);
+        wbuf_done(&w);
+        wbuf_done(&configs);
+        tear_down(&f);
+    }
 }
 
 Test(controller, a_snapshot_rebuilds_the_state)
