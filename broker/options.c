@@ -44,7 +44,7 @@ static const struct config_option own_options[] = {
     {OPTION_FETCH_SESSIONS_MAX, CONFIG_INT, "1000", 0, 1000000, NULL, "sessions", "Consumers whose fetches name only what changed, over all cores; further ones name everything each time; 0 = none.", false},
     {OPTION_PROTOCOL_MAP, CONFIG_LIST, "PLAINTEXT:PLAINTEXT", 0, 0, NULL, NULL, "NAME:PROTOCOL for each listener name; PLAINTEXT is the only protocol so far.", false},
     {OPTION_LISTENERS, CONFIG_LIST, "PLAINTEXT://127.0.0.1:9092", 0, 0, NULL, NULL, "NAME://HOST:PORT where clients are served; no host = all addresses, port 0 = any free one.", false},
-    {OPTION_CLEANER_BACKOFF, CONFIG_DURATION_MS, "15000", 1, INT64_MAX / 1000 / 100, NULL, NULL, "How long each core rests between two looks at what could be compacted.", true},
+    {OPTION_CLEANER_BACKOFF, CONFIG_DURATION_MS, "15000", 0, INT64_MAX / 1000 / 100, NULL, NULL, "How long each core rests between two looks at what could be compacted.", true},
     {OPTION_CLEANER_KEYS_MAX, CONFIG_SIZE, "134217728", 1 << 20, INT64_MAX, NULL, NULL, "Memory for keys while compacting, over all cores; with more keys than fit a log is read several times.", true},
     {OPTION_CLEANER_ENABLED, CONFIG_BOOL, "true", 0, 0, NULL, NULL, "Topics are compacted as their cleanup.policy says; without it their superseded records stay.", false},
     {OPTION_DATA_DIRS, CONFIG_LIST, "data", 0, 0, NULL, NULL, "Where the data lie: one or several directories, best each on a disk of its own. In any order; new partitions go where there is space.", false},

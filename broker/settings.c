@@ -341,8 +341,8 @@ read_limits(struct broker_settings *settings, const struct config *config, uint1
     cluster->log_shared.background.ops_per_s =
         (uint64_t)config_number(config, OPTION_BACKGROUND_OPS);
     cluster->log_shared.is_compaction_off = !config_bool(config, OPTION_CLEANER_ENABLED);
-    cluster->log_shared.compact_interval_us =
-        (uint64_t)config_number(config, OPTION_CLEANER_BACKOFF) * 1000;
+    const uint64_t backoff_ms = (uint64_t)config_number(config, OPTION_CLEANER_BACKOFF);
+    cluster->log_shared.compact_interval_us = backoff_ms > 0 ? backoff_ms * 1000 : 1000;
     cluster->log_shared.compact_keys_size_max =
         (size_t)config_number(config, OPTION_CLEANER_KEYS_MAX) / shards_count;
 

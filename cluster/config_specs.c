@@ -44,7 +44,7 @@ static const struct topic_config of_broker[] = {
     WORDS("log.cleaner.io.max.bytes.per.second", DOUBLE, DOUBLE_MAX_TEXT, NULL),
     NUMBER("log.cleaner.threads", INT, "1", 1, INT32_MAX),
     NUMBER("max.connection.creation.rate", INT, "2147483647", 0, INT32_MAX),
-    NUMBER("max.connections", INT, "2147483647", 1, INT32_MAX),
+    NUMBER("max.connections", INT, "100000", 1, INT32_MAX),
     NUMBER("max.connections.per.ip", INT, "2147483647", 0, INT32_MAX),
     WORDS("max.connections.per.ip.overrides", STRING, "", NULL),
     WORDS("metric.reporters", LIST, "org.apache.kafka.common.metrics.JmxReporter", ""),

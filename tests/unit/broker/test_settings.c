@@ -7,6 +7,7 @@
 
 #include "broker/options.h"
 #include "broker/settings.h"
+#include "cluster/config_specs.h"
 
 enum { PAIRS_MAX = 4 };
 
@@ -35,6 +36,34 @@ static void done(struct fixture *f, enum err e)
     }
     config_free(f->config);
     options_free(f->table);
+}
+
+/* What may be altered while the broker runs stands in the engine's table too, which judges it: what
+ * the file may say and what a client may say is the same. */
+Test(settings, what_is_dynamic_is_what_the_controller_judges)
+{
+    struct config_table *table;
+    cr_assert(eq(int, options_new(&table), ERR_OK));
+    int dynamic_count = 0;
+    for (size_t i = 0; i < table->count; i++) {
+        const struct config_option *o = &table->options[i];
+        struct topic_config spec;
+        const bool is_known =
+            config_spec_find(CONFIG_RESOURCE_BROKER, slice_of_string(o->name), &spec);
+        cr_assert(eq(int, o->is_dynamic, is_known), "%s", o->name);
+        if (!is_known) {
+            continue;
+        }
+        dynamic_count++;
+        cr_assert(eq(i64, o->min, spec.min), "%s", o->name);
+        cr_assert(eq(i64, o->max, spec.max), "%s", o->name);
+        cr_assert(eq(int, o->fallback == NULL, spec.default_value == NULL), "%s", o->name);
+        if (o->fallback != NULL) {
+            cr_assert(eq(str, (char *)o->fallback, (char *)spec.default_value), "%s", o->name);
+        }
+    }
+    cr_assert(lt(int, 20, dynamic_count));
+    options_free(table);
 }
 
 /* DescribeLogDirs and the log name directories so that they are found from anywhere. */
