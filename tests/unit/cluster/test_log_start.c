@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster/cluster_priv.h"
+
 #include "tests/support/sim_node.h"
 
 enum {
@@ -476,6 +478,85 @@ Test(log_start, the_cap_of_a_topic)
     cr_assert(le(i64, left * VALUE_SIZE, 570000));
     cr_assert(eq(i64, offsets_of(n, &kept).log_start_offset, 0));
     end_node(n, disk);
+}
+
+static uint64_t moves_count(struct sim_node *n)
+{
+    uint64_t count = 0;
+    for (uint16_t s = 0; s < n->shards_count; s++) {
+        count += sim_node_cluster(n, s)->counters.retained_moves;
+    }
+    return count;
+}
+
+struct lift {
+    struct config_change change;
+    struct controller_request request;
+    bool is_done;
+};
+
+static void on_lifted(struct controller_request *r)
+{
+    ((struct lift *)r->context)->is_done = true;
+}
+
+static void set_cap(struct sim_node *n, struct lift *lift, const char *value)
+{
+    *lift = (struct lift){
+        .change =
+            {
+                .operation = CONFIG_SET,
+                .name = slice_of_string("coreflume.retention.topic.bytes"),
+                .value = slice_of_string(value),
+            },
+    };
+    lift->request = (struct controller_request){
+        .kind = CONTROLLER_ALTER_CONFIGS,
+        .on_done = on_lifted,
+        .context = lift,
+        .in.alter_configs =
+            {
+                .name = slice_of_string("t"),
+                .changes = {.kind = CONFIG_RESOURCE_TOPIC, .changes = &lift->change, .count = 1},
+            },
+    };
+    controller_submit(sim_node_cluster(n, 0), &lift->request);
+}
+
+/* A cap that is lifted as soon as it is there; many partitions have to be told of either. */
+static void lift_cap(uint64_t seed)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = start_node(disk, 3, seed);
+    n->settings.retention_check_us = 20 * 1000;
+    const struct uuid topic = create(n, "t", 100, "coreflume.retention.topic.bytes", "-1");
+    for (int32_t p = 0; p < 3; p++) {
+        for (int i = 0; i < 60; i++) {
+            produce(n, &(struct partition_id){topic, p}, wall_ms(n));
+        }
+    }
+    run_for(n, 1100 * 1000);
+    n->settings.retention_check_us = 1; /* It goes on all the time. */
+    run_for(n, 21 * 1000);
+    struct lift lifts[2];
+    set_cap(n, &lifts[0], "10000");
+    set_cap(n, &lifts[1], "-1");
+    cr_assert(sim_node_run_until(n, &lifts[1].is_done));
+    cr_assert(eq(int, lifts[1].request.result, ERR_OK));
+    const uint64_t moves = moves_count(n);
+    cr_assert(lt(u64, 0, moves), "it was met while it was there");
+    run_for(n, 1000);
+    cr_assert(eq(u64, moves_count(n), moves), "seed %llu", (unsigned long long)seed);
+    end_node(n, disk);
+}
+
+/* When the answer comes, nothing goes any more because of the cap as it was, even if the topic is
+ * just being added up. */
+Test(log_start, a_cap_that_is_lifted_while_it_is_added_up_takes_nothing)
+{
+    for (uint64_t seed = 500; seed < 503; seed++) {
+        lift_cap(seed);
+    }
 }
 
 /* The partition with the oldest records has lost its end: no new start can be appended to it. The
