@@ -203,7 +203,7 @@ Test(describe_topic_partitions, pages)
         {{"c", "a"}, "c", 1, 9, "c 0:1 "},
         {{"c", "a"}, "b", 0, 9, "c 42: a 42: "}, /* A cursor that is none of them. */
         {{"a"}, "a", -1, 9, "a 42: "},
-        {{""}, NULL, 0, 9, " 3: "},
+        {{""}, NULL, 0, 9, " 17: "}, /* No name of a topic. */
     };
     struct kafka_rig g;
     kafka_rig_init(&g);
