@@ -185,7 +185,7 @@ join(struct wbuf *w, struct slice old, struct slice given, enum config_operation
 static enum err refuse_members(const struct config_change *change, const struct who *who)
 {
     const bool is_append = change->operation == CONFIG_APPEND;
-    const int size = change->name.size > 64 ? 64 : (int)change->name.size;
+    const int size = slice_shown(change->name, SLICE_SHOWN_MAX);
     const char *name = size == 0 ? "" : (const char *)change->name.data;
     if (who->kind == CONFIG_RESOURCE_BROKER) {
         (void)snprintf(who->why,
@@ -266,7 +266,7 @@ static enum err refuse_fixed(const struct config_changes *changes, char *why)
         if (change->operation != CONFIG_SET || !config_is_fixed(change->name)) {
             continue;
         }
-        const int shown = change->name.size > 64 ? 64 : (int)change->name.size;
+        const int shown = slice_shown(change->name, SLICE_SHOWN_MAX);
         if (size + (size_t)shown + sizeof(head) + 2 < TOPIC_CONFIG_WHY_SIZE) {
             size += (size_t)snprintf(why + size,
                                      TOPIC_CONFIG_WHY_SIZE - size,

@@ -217,11 +217,6 @@ say(enum err e, char why[TOPIC_CONFIG_WHY_SIZE], const char *format, ...)
     return e;
 }
 
-static int shown(struct slice text)
-{
-    return text.size > 64 ? 64 : (int)text.size;
-}
-
 static bool has_nul(struct slice text)
 {
     return text.size > 0 && memchr(text.data, '\0', text.size) != NULL;
@@ -326,7 +321,7 @@ static enum err check_offset_reset(struct slice value, char *why)
                why,
                "Invalid value %.*s for configuration share.auto.offset.reset: The value must be "
                "either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'.",
-               shown(value),
+               slice_shown(value, SLICE_SHOWN_MAX),
                value.size == 0 ? "" : (const char *)value.data);
 }
 
@@ -337,7 +332,7 @@ static enum err check_group(const struct config_pair *pair, char *why)
         return say(ERR_CONFIG_INVALID,
                    why,
                    "Unknown group config name: %.*s",
-                   shown(pair->name),
+                   slice_shown(pair->name, SLICE_SHOWN_MAX),
                    pair->name.size == 0 ? "" : (const char *)pair->name.data);
     }
     enum err e = topic_config_check_value(&spec, pair->value, why);
@@ -407,7 +402,7 @@ static enum err check_patterns(struct slice value, char *why)
             return say(ERR_CONFIG_INVALID,
                        why,
                        "Illegal client matching pattern: %.*s",
-                       shown(member),
+                       slice_shown(member, SLICE_SHOWN_MAX),
                        (const char *)member.data);
         }
     }
@@ -422,7 +417,7 @@ static enum err check_client_metrics(const struct config_pair *pair, char *why)
         return say(ERR_INVALID,
                    why,
                    "Unknown client metrics configuration: %.*s",
-                   shown(pair->name),
+                   slice_shown(pair->name, SLICE_SHOWN_MAX),
                    pair->name.size == 0 ? "" : (const char *)pair->name.data);
     }
     enum err e = topic_config_check_value(&spec, pair->value, why);
@@ -447,7 +442,7 @@ enum err config_spec_check(enum config_resource kind,
         return say(ERR_INVALID,
                    why,
                    "Null value not supported for : %.*s",
-                   shown(pair->name),
+                   slice_shown(pair->name, SLICE_SHOWN_MAX),
                    pair->name.size == 0 ? "" : (const char *)pair->name.data);
     }
     if (pair->value.size > TOPIC_CONFIG_VALUE_SIZE_MAX) {

@@ -60,11 +60,6 @@ void controller_free(struct controller *ct)
 
 /* ---- topic names ---- */
 
-static int shown(struct slice text)
-{
-    return text.size > TOPIC_NAME_SIZE_MAX ? TOPIC_NAME_SIZE_MAX : (int)text.size;
-}
-
 /* ---- apply ---- */
 
 static enum err
@@ -334,7 +329,7 @@ static enum err check_name_is_free(const struct controller *ct, struct slice nam
         (void)snprintf(why,
                        CONTROLLER_WHY_SIZE,
                        "Topic '%.*s' already exists.",
-                       shown(name),
+                       slice_shown(name, TOPIC_NAME_SIZE_MAX),
                        (const char *)name.data);
         return ERR_TOPIC_EXISTS;
     }
@@ -348,7 +343,7 @@ static enum err check_name_is_free(const struct controller *ct, struct slice nam
             (void)snprintf(why,
                            CONTROLLER_WHY_SIZE,
                            "Topic '%.*s' collides with existing topic: %s",
-                           shown(name),
+                           slice_shown(name, TOPIC_NAME_SIZE_MAX),
                            (const char *)name.data,
                            other);
             return ERR_TOPIC_NAME_INVALID;

@@ -302,18 +302,13 @@ static bool list_contains(const char *text, const char *word)
 
 /* ---- error texts ---- */
 
-static int shown_size(struct slice text)
-{
-    return text.size > MEMBER_SIZE_MAX ? MEMBER_SIZE_MAX : (int)text.size;
-}
-
 static enum err
 say_invalid(const struct topic_config *config, struct slice value, const char *what, char *why)
 {
     (void)snprintf(why,
                    TOPIC_CONFIG_WHY_SIZE,
                    "Invalid value %.*s for configuration %s: %s",
-                   shown_size(value),
+                   slice_shown(value, MEMBER_SIZE_MAX),
                    value.size == 0 ? "" : (const char *)value.data,
                    config->name,
                    what);
@@ -348,7 +343,7 @@ static enum err say_unknown(struct slice name, char *why)
     (void)snprintf(why,
                    TOPIC_CONFIG_WHY_SIZE,
                    "Unknown topic config name: %.*s%s%s%s",
-                   shown_size(name),
+                   slice_shown(name, MEMBER_SIZE_MAX),
                    name.size == 0 ? "" : (const char *)name.data,
                    nearest == NULL ? "" : " (did you mean ",
                    nearest == NULL ? "" : nearest,
@@ -447,7 +442,7 @@ static enum err check_list(const struct topic_config *config, struct slice value
                            "Invalid value [%.*s] for configuration %s: %s must be the literal '*' "
                            "or a list of replicas in the following format: "
                            "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
-                           shown_size(value),
+                           slice_shown(value, MEMBER_SIZE_MAX),
                            (const char *)value.data,
                            config->name,
                            config->name);

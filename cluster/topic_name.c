@@ -55,7 +55,7 @@ enum err topic_name_check(struct slice name, char why[TOPIC_NAME_WHY_SIZE])
     if (fault == NULL) {
         return ERR_OK;
     }
-    const int shown = name.size > SHOWN_MAX ? SHOWN_MAX : (int)name.size;
+    const int shown = slice_shown(name, SHOWN_MAX);
     (void)snprintf(why,
                    TOPIC_NAME_WHY_SIZE,
                    "Topic name is invalid: %s'%.*s%s' %s",

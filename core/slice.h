@@ -46,3 +46,13 @@ static inline int slice_compare(struct slice a, struct slice b)
     const int order = common == 0 ? 0 : memcmp(a.data, b.data, common);
     return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
 }
+
+enum {
+    SLICE_SHOWN_MAX = 64, /* What messages show of text that clients send. */
+};
+
+/* For "%.*s": so much of text as is shown at most. */
+static inline int slice_shown(struct slice text, int size_max)
+{
+    return text.size > (size_t)size_max ? size_max : (int)text.size;
+}

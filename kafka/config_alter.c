@@ -34,11 +34,6 @@ bool config_alter_reserve(struct request *r, struct config_alteration *a, size_t
     return a->changes != NULL;
 }
 
-static int shown(struct slice text)
-{
-    return text.size > 64 ? 64 : (int)text.size;
-}
-
 static void refuse(struct config_alteration *a, const char *why)
 {
     a->error = KAFKA_INVALID_REQUEST;
@@ -69,7 +64,7 @@ static bool check_changes(struct request *r, struct config_alteration *a)
             refuse(a, NULL);
             a->message = request_text(r,
                                       "Null value not supported for : %.*s",
-                                      shown(change->name),
+                                      slice_shown(change->name, SLICE_SHOWN_MAX),
                                       (const char *)change->name.data);
         } else if (seen_add(&seen, change->name, 0) > 1) {
             refuse(a, "Error due to duplicate config keys");
@@ -92,12 +87,17 @@ static void check_broker(struct request *r, struct config_alteration *a, bool ha
                            name.data[name.size - 1] > ' ';
     if (!is_number) {
         refuse(a, NULL);
-        a->message =
-            request_text(r, "Node id must be an integer, but it is: %.*s", shown(name), text);
+        a->message = request_text(r,
+                                  "Node id must be an integer, but it is: %.*s",
+                                  slice_shown(name, SLICE_SHOWN_MAX),
+                                  text);
     } else if (id != node_id) {
         refuse(a, NULL);
-        a->message = request_text(
-            r, "Unexpected broker id, expected %d, but received %.*s", node_id, shown(name), text);
+        a->message = request_text(r,
+                                  "Unexpected broker id, expected %d, but received %.*s",
+                                  node_id,
+                                  slice_shown(name, SLICE_SHOWN_MAX),
+                                  text);
     } else {
         a->name = request_text(r, "%d", node_id); /* "+1" and "01" are the same one. */
     }

@@ -26,11 +26,6 @@ const char *config_log_level_name(enum log_level level)
     return levels[level].name;
 }
 
-static int shown(struct slice text)
-{
-    return text.size > 64 ? 64 : (int)text.size;
-}
-
 static enum err check(const struct config_change *change, enum log_level *ret_level, char *why)
 {
     const char *value = change->value.size == 0 ? "" : (const char *)change->value.data;
@@ -45,7 +40,7 @@ static enum err check(const struct config_change *change, enum log_level *ret_le
         (void)snprintf(why,
                        CONFIG_LOG_LEVEL_WHY_SIZE,
                        "Logger %.*s does not exist!",
-                       shown(change->name),
+                       slice_shown(change->name, SLICE_SHOWN_MAX),
                        (const char *)change->name.data);
         return ERR_CONFIG_INVALID;
     }
@@ -65,7 +60,7 @@ static enum err check(const struct config_change *change, enum log_level *ret_le
                    CONFIG_LOG_LEVEL_WHY_SIZE,
                    "Cannot set the log level of root to %.*s as it is not a supported log level. "
                    "Valid log levels are DEBUG, ERROR, FATAL, INFO, TRACE, WARN",
-                   shown(change->value),
+                   slice_shown(change->value, SLICE_SHOWN_MAX),
                    value);
     return ERR_CONFIG_INVALID;
 }

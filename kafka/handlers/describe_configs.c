@@ -161,7 +161,7 @@ static enum kafka_error check_broker(struct request *r, const resource_in *in, r
         request_text(r,
                      "Unexpected broker id, expected %d or empty string, but received %.*s",
                      node_id,
-                     in->resource_name.size > 64 ? 64 : (int)in->resource_name.size,
+                     slice_shown(in->resource_name, SLICE_SHOWN_MAX),
                      in->resource_name.size == 0 ? "" : (const char *)in->resource_name.data));
     return KAFKA_INVALID_REQUEST;
 }

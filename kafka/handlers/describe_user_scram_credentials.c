@@ -7,11 +7,9 @@
 
 typedef struct describe_user_scram_credentials_response_result result_out;
 
-static int shown(struct slice name)
-{
-    const size_t size_max = 255;
-    return (int)(name.size < size_max ? name.size : size_max);
-}
+enum {
+    USER_SHOWN_MAX = 255,
+};
 
 /* Once for each user, however often it was named. */
 static void add_result(struct request *r,
@@ -27,7 +25,7 @@ static void add_result(struct request *r,
         result->error_message = request_text(
             r,
             "Cannot describe SCRAM credentials for the same user twice in a single request: %.*s",
-            shown(name),
+            slice_shown(name, USER_SHOWN_MAX),
             (const char *)name.data);
         return;
     }
@@ -35,7 +33,7 @@ static void add_result(struct request *r,
     result->error_message =
         request_text(r,
                      "Attempt to describe a user credential that does not exist: %.*s",
-                     shown(name),
+                     slice_shown(name, USER_SHOWN_MAX),
                      (const char *)name.data);
 }
 
