@@ -290,7 +290,7 @@ static enum err add_header(struct reading *x, struct slice text)
 /* NAME=VALUE,...; NAME alone has no value. */
 static enum err read_headers(struct reading *x, size_t index)
 {
-    struct slice text;
+    struct slice text = {0};
     enum err e = read_text(x, index, &text);
     while (e == ERR_OK && text.size > 0) {
         const size_t comma = find(text, slice_of_string(","));

@@ -268,7 +268,7 @@ static void on_fetched(struct client_call *call)
     if (e == ERR_OK && frame == NULL) {
         e = client_say(call->why, ERR_BUSY, "no memory for an answer");
     }
-    if (e != ERR_OK) {
+    if (frame == NULL) {
         fail_all(x, e, call->why);
     } else {
         take_answer(s, x, frame);

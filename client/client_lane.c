@@ -210,7 +210,7 @@ void client_lane_settle_refused(struct client_lane *l, struct client_batch *b)
 
 enum err client_lane_settle_sequence(struct client_lane *l, struct client_batch *b, bool is_gap)
 {
-    const bool is_head = client_lane_head(l) == b;
+    const bool is_head = b->link.prev == &l->batches;
     client_lane_settle_refused(l, b);
     if (!is_head) {
         return ERR_OK; /* The one before it has to go first. */
