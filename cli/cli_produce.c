@@ -157,6 +157,7 @@ static enum err settle(struct produce *x)
  * end meanwhile: the record was not taken. */
 static enum err send_record(struct produce *x, const struct client_message *m)
 {
+    bool was_settled = false;
     for (;;) {
         struct client_producer_stats stats;
         enum err e = client_producer_send(x->producer, m);
@@ -165,9 +166,10 @@ static enum err send_record(struct produce *x, const struct client_message *m)
             return e;
         }
         client_producer_stats(x->producer, &stats);
-        if (is_settled(&stats)) {
+        if (is_settled(&stats) && was_settled) {
             return e; /* Not for room: there is no memory. */
         }
+        was_settled = is_settled(&stats); /* The last answers may have come right after the send. */
         if (take_stop(x)) {
             return ERR_CANCELLED;
         }

@@ -152,8 +152,9 @@ enum err client_new_in(const struct client_options *options,
     c->timeout_ms = options->timeout_ms != 0 ? options->timeout_ms : TIMEOUT_MS_DEFAULT;
     c->buffer_size_max = options->buffer_size != 0 ? options->buffer_size : BUFFER_SIZE_DEFAULT;
     c->client_id = strdup(options->client_id != NULL ? options->client_id : "coreflume");
-    enum err e = c->client_id == NULL ? client_say(ret_why, ERR_BUSY, "no memory for a client")
-                                      : parse_brokers(c, options->brokers, ret_why);
+    enum err e = c->client_id == NULL || !client_reserve_fds(c)
+                     ? client_say(ret_why, ERR_BUSY, "no memory for a client")
+                     : parse_brokers(c, options->brokers, ret_why);
     if (e == ERR_OK && env == NULL) {
         e = client_start(c, ret_why);
     }

@@ -13,6 +13,45 @@ enum {
     OPERATION_DELETE = 1,
 };
 
+/* ---- whom to ask ---- */
+
+/* The broker that a resource stands for by its number; false if it is none. */
+static bool parse_broker(const struct client_resource *resource, int32_t *ret_id)
+{
+    int64_t id = 0;
+    const char *text = resource->name;
+    if (resource->kind != CLIENT_RESOURCE_BROKER || *text == '\0') {
+        return false;
+    }
+    for (; *text >= '0' && *text <= '9' && id <= INT32_MAX; text++) {
+        id = id * 10 + (*text - '0');
+    }
+    if (*text != '\0' || id > INT32_MAX) {
+        return false;
+    }
+    *ret_id = (int32_t)id;
+    return true;
+}
+
+/* Only the broker itself answers for its own options, others refuse: so it is found first. */
+static enum err
+node_of(struct client *c, const struct client_resource *resource, int32_t *ret_node_id)
+{
+    *ret_node_id = CLIENT_NODE_ANY;
+    if (!parse_broker(resource, ret_node_id)) {
+        return ERR_OK;
+    }
+    static const char *const no_topics[] = {NULL};
+    struct arena arena;
+    arena_init(&arena, CLIENT_ARENA_SIZE_MAX);
+    struct metadata_response m;
+    struct client_call call = {.arena = &arena};
+    enum err e = client_metadata_ask(c, no_topics, 0, &call, &m);
+    client_call_done(&call);
+    arena_done(&arena);
+    return e;
+}
+
 /* ---- alter ---- */
 
 static bool fill_changes(struct arena *arena,
@@ -41,6 +80,11 @@ enum err client_alter_configs(struct client *c,
                               size_t changes_count,
                               struct client_topic_result *ret_result)
 {
+    int32_t node_id = CLIENT_NODE_ANY;
+    enum err e = node_of(c, resource, &node_id);
+    if (e != ERR_OK) {
+        return e;
+    }
     struct arena arena;
     arena_init(&arena, CLIENT_ARENA_SIZE_MAX);
     struct incremental_alter_configs_request_resource asked;
@@ -55,14 +99,14 @@ enum err client_alter_configs(struct client *c,
     incremental_alter_configs_response_init(&response);
     struct client_call call = {
         .api_key = API_INCREMENTAL_ALTER_CONFIGS,
-        .node_id = CLIENT_NODE_ANY,
+        .node_id = node_id,
         .request = &request,
         .arena = &arena,
         .response = &response,
     };
-    enum err e = fill_changes(&arena, changes, changes_count, &asked)
-                     ? client_ask(c, &call)
-                     : client_fail(c, ERR_BUSY, "no memory for the request");
+    e = fill_changes(&arena, changes, changes_count, &asked)
+            ? client_ask(c, &call)
+            : client_fail(c, ERR_BUSY, "no memory for the request");
     if (e == ERR_OK) {
         client_init_results(ret_result, 1);
         for (size_t i = 0; i < response.responses_count; i++) {
@@ -102,6 +146,11 @@ static enum err ask(struct client *c,
                     struct description *d,
                     struct describe_configs_response *response)
 {
+    int32_t node_id = CLIENT_NODE_ANY;
+    enum err e = node_of(c, resource, &node_id);
+    if (e != ERR_OK) {
+        return e;
+    }
     struct describe_configs_request_resource asked;
     describe_configs_request_resource_init(&asked);
     asked.resource_type = (int8_t)resource->kind;
@@ -114,8 +163,8 @@ static enum err ask(struct client *c,
     describe_configs_response_init(response);
     d->call = (struct client_call){
         .api_key = API_DESCRIBE_CONFIGS,
-        .node_id = CLIENT_NODE_ANY,
-        .is_repeatable = true,
+        .node_id = node_id,
+        .is_repeatable = node_id == CLIENT_NODE_ANY,
         .request = &request,
         .arena = &d->arena,
         .response = response,

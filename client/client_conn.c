@@ -17,7 +17,7 @@
 
 enum {
     OUT_SIZE_MAX = 512 << 20,
-    OUT_SIZE_KEPT = 1 << 20,  /* So much sent memory may stand before what is not sent yet. */
+    OUT_SIZE_KEPT = 1 << 20,  /* So much sent memory, or half of all, may stand before the rest. */
     PREFIX_HTTP = 0x48545450, /* "HTTP" */
     PREFIX_TLS = 0x15,        /* First byte of a TLS alert. */
     VERSIONS_ARENA_SIZE_MAX = 1 << 20,
@@ -162,7 +162,8 @@ static void flush_out(struct client_conn *conn)
     struct wbuf *w = &conn->out;
     if (conn->out_sent == w->size) {
         conn->out_sent = w->size = 0;
-    } else if (conn->out_sent > OUT_SIZE_KEPT) {
+    } else if (conn->out_sent > OUT_SIZE_KEPT && conn->out_sent > w->size / 2) {
+        /* What is moved was sent before: each byte moves once at most, on the average. */
         memmove(w->data, w->data + conn->out_sent, w->size - conn->out_sent);
         w->size -= conn->out_sent;
         conn->out_sent = 0;
@@ -236,6 +237,14 @@ static enum err encode(struct client_conn *conn,
     return ERR_OK;
 }
 
+/* They wrap: a connection may live long. */
+static int32_t take_correlation(struct client_conn *conn)
+{
+    const int32_t id = conn->correlation_next;
+    conn->correlation_next = id == INT32_MAX ? 0 : id + 1;
+    return id;
+}
+
 /* Only for an open connection. */
 static void send_call(struct client_conn *conn, struct client_call *call)
 {
@@ -256,7 +265,7 @@ static void send_call(struct client_conn *conn, struct client_call *call)
         finish(conn, call, e, call->why);
         return;
     }
-    call->correlation_id = conn->correlation_next++;
+    call->correlation_id = take_correlation(conn);
     call->deadline_us = clock_now_us(conn->env->clock) + (uint64_t)call->timeout_ms * 1000;
     call->out_end = conn->taken_size;
     call->was_sent = true;
@@ -293,24 +302,46 @@ static enum err say_unreachable(struct client_conn *conn, enum err e, const char
                       conn->advertised_id);
 }
 
-static void dial_next(struct client_conn *conn)
+/* The current place was no good. */
+static void dial_next(struct client_conn *conn, enum err e)
 {
     int number = 0;
-    while (conn->place_next < conn->places_count) {
-        number = conn->env->dial(conn->env, &conn->places[conn->place_next++], &conn->fd);
+    while (conn->place_next < conn->places.count) {
+        const uint64_t now_us = clock_now_us(conn->env->clock);
+        const uint64_t left_us = conn->deadline_us > now_us ? conn->deadline_us - now_us : 0;
+        const size_t places_left = conn->places.count - conn->place_next;
+        number = conn->env->dial(conn->env, &conn->places.places[conn->place_next++], &conn->fd);
         if (number == 0 || number == EINPROGRESS) {
             conn->state = CLIENT_CONN_CONNECTING;
+            conn->place_deadline_us = now_us + left_us / places_left;
             return;
         }
         char text[64];
         client_errno_text(number, text);
-        (void)say_unreachable(conn, ERR_CLOSED, text);
+        e = say_unreachable(conn, ERR_CLOSED, text);
     }
-    give_up(conn, ERR_CLOSED);
+    give_up(conn, e);
+}
+
+/* The place that was dialled is given up; why stands in conn->why. */
+static void leave_place(struct client_conn *conn, enum err e)
+{
+    (void)close(conn->fd);
+    conn->fd = -1;
+    dial_next(conn, e);
+}
+
+void client_conn_resolve(struct client_env *env,
+                         const struct client_address *address,
+                         struct client_places *ret_places)
+{
+    ret_places->count = 0;
+    ret_places->failure = env->resolve(env, address, ret_places->places, &ret_places->count);
 }
 
 void client_conn_dial(struct client_conn *conn,
                       const struct client_address *address,
+                      const struct client_places *places,
                       int32_t advertised_id,
                       uint64_t deadline_us)
 {
@@ -319,16 +350,15 @@ void client_conn_dial(struct client_conn *conn,
     (void)snprintf(conn->name, sizeof(conn->name), "%s:%u", address->host, address->port);
     conn->advertised_id = advertised_id;
     conn->deadline_us = deadline_us;
+    conn->places = *places;
     conn->place_next = 0;
-    conn->places_count = 0;
     conn->correlation_next = 0;
     conn->sent_size = conn->taken_size = 0;
-    const char *reason = conn->env->resolve(conn->env, address, conn->places, &conn->places_count);
-    if (reason != NULL) {
-        give_up(conn, say_unreachable(conn, ERR_CLOSED, reason));
+    if (places->failure != NULL) {
+        give_up(conn, say_unreachable(conn, ERR_CLOSED, places->failure));
         return;
     }
-    dial_next(conn);
+    dial_next(conn, ERR_CLOSED);
 }
 
 /* The greeting is no call: it is what comes before calls. */
@@ -341,7 +371,7 @@ static void send_greeting(struct client_conn *conn)
     const struct request_header header = {
         .api_key = API_API_VERSIONS,
         .api_version = conn->greeting_version,
-        .correlation_id = conn->correlation_next++,
+        .correlation_id = take_correlation(conn),
         .client_id = slice_of_string(conn->client_id),
     };
     conn->state = CLIENT_CONN_GREETING;
@@ -367,10 +397,7 @@ static void finish_connect(struct client_conn *conn)
     }
     char text[64];
     client_errno_text(number, text);
-    (void)say_unreachable(conn, ERR_CLOSED, text);
-    (void)close(conn->fd);
-    conn->fd = -1;
-    dial_next(conn);
+    leave_place(conn, say_unreachable(conn, ERR_CLOSED, text));
 }
 
 static void take_versions(struct client_conn *conn, const struct api_versions_response *response)
@@ -610,7 +637,10 @@ void client_conn_ready(struct client_conn *conn, short events)
 
 uint64_t client_conn_deadline(const struct client_conn *conn)
 {
-    if (conn->state == CLIENT_CONN_CONNECTING || conn->state == CLIENT_CONN_GREETING) {
+    if (conn->state == CLIENT_CONN_CONNECTING) {
+        return conn->place_deadline_us;
+    }
+    if (conn->state == CLIENT_CONN_GREETING) {
         return conn->deadline_us;
     }
     uint64_t first_us = UINT64_MAX;
@@ -626,8 +656,9 @@ void client_conn_expire(struct client_conn *conn, uint64_t now_us)
     if (conn->state == CLIENT_CONN_CLOSED || now_us < client_conn_deadline(conn)) {
         return;
     }
-    give_up(conn,
-            conn->state == CLIENT_CONN_CONNECTING
-                ? say_unreachable(conn, ERR_TIMED_OUT, "no answer in time")
-                : client_say(conn->why, ERR_TIMED_OUT, "%s did not answer in time", conn->name));
+    if (conn->state == CLIENT_CONN_CONNECTING) {
+        leave_place(conn, say_unreachable(conn, ERR_TIMED_OUT, "no answer in time"));
+        return;
+    }
+    give_up(conn, client_say(conn->why, ERR_TIMED_OUT, "%s did not answer in time", conn->name));
 }

@@ -33,6 +33,13 @@ struct client_versions {
     int16_t max; /* < min: not served. */
 };
 
+/* What a host name stands for. */
+struct client_places {
+    struct client_place places[CLIENT_PLACES_MAX];
+    size_t count;
+    const char *failure; /* Why there is none; else NULL. */
+};
+
 enum client_conn_state {
     CLIENT_CONN_CLOSED,
     CLIENT_CONN_CONNECTING,
@@ -51,9 +58,9 @@ struct client_conn {
     enum err failure;            /* Why it is closed; ERR_OK: it never failed. */
     char why[CLIENT_WHY_SIZE];
     uint64_t deadline_us; /* Until it must be open. */
-    struct client_place places[CLIENT_PLACES_MAX];
-    size_t places_count;
+    struct client_places places;
     size_t place_next;
+    uint64_t place_deadline_us; /* Then the next one is tried. */
     int16_t greeting_version;
     struct client_versions versions[CLIENT_APIS_MAX];
     int32_t correlation_next;
@@ -80,9 +87,16 @@ void client_conn_init(struct client_conn *conn,
 /* Closes; there must be no calls. */
 void client_conn_done(struct client_conn *conn);
 
-/* Begins to connect; failure is a state as later failures are. */
+/* Without the lock: it blocks as long as the C library does. */
+void client_conn_resolve(struct client_env *env,
+                         const struct client_address *address,
+                         struct client_places *ret_places);
+
+/* Begins to connect, to one place after the other, each with its share of the time that is left;
+ * failure is a state as later failures are. */
 void client_conn_dial(struct client_conn *conn,
                       const struct client_address *address,
+                      const struct client_places *places,
                       int32_t advertised_id,
                       uint64_t deadline_us);
 

@@ -270,6 +270,18 @@ static int64_t offset_of(const struct client_consumer *s, const struct client_po
     return has_more ? s->records.records[s->records_next].offset : p->offset;
 }
 
+/* What is paused must not take room that others need: it is read ahead of again when it goes on. So
+ * is what comes of a fetch that is on its way. */
+static void drop_ahead(struct client_consumer *s, struct client_position *p)
+{
+    const bool is_fetched = p->is_asked && p->fetch_offset >= 0;
+    if (is_fetched || s->current_position == p || !list_is_empty(&p->chunks)) {
+        const int64_t end = p->end;
+        client_position_move(s, p, offset_of(s, p), CLIENT_OFFSET_UNKNOWN);
+        p->end = end;
+    }
+}
+
 static enum err set_paused(struct client_consumer *s, int32_t partition, bool is_paused)
 {
     struct client_position *p = NULL;
@@ -277,8 +289,8 @@ static enum err set_paused(struct client_consumer *s, int32_t partition, bool is
     if (e != ERR_OK) {
         return e;
     }
-    if (is_paused && offset_of(s, p) != p->offset) {
-        client_position_move(s, p, offset_of(s, p), CLIENT_OFFSET_UNKNOWN);
+    if (is_paused) {
+        drop_ahead(s, p);
     }
     p->is_paused = is_paused;
     client_wake(s->client, 0);
@@ -319,15 +331,14 @@ int64_t client_consumer_end(struct client_consumer *s, int32_t partition)
 /* True if the chunk in hand may be read on. */
 static bool has_current(const struct client_consumer *s)
 {
-    return s->current != NULL && !s->current_position->is_paused &&
-           (s->current->walk.has_batch || s->current->walk.batches.size > 0);
+    return s->current != NULL && (s->current->walk.has_batch || s->current->walk.batches.size > 0);
 }
 
 static struct client_position *next_with_chunks(struct client_consumer *s)
 {
     for (size_t i = 0; i < s->positions_count; i++) {
         struct client_position *p = s->positions[(s->turn + i) % s->positions_count];
-        if (!list_is_empty(&p->chunks) && !p->is_paused) {
+        if (!list_is_empty(&p->chunks)) {
             s->turn = (s->turn + i + 1) % s->positions_count;
             return p;
         }
@@ -341,7 +352,7 @@ static bool is_buffered(const struct client_consumer *s)
         return true;
     }
     for (size_t i = 0; i < s->positions_count; i++) {
-        if (!list_is_empty(&s->positions[i]->chunks) && !s->positions[i]->is_paused) {
+        if (!list_is_empty(&s->positions[i]->chunks)) {
             return true;
         }
     }
@@ -383,17 +394,11 @@ int32_t client_consumer_failed_partition(const struct client_consumer *s)
     return s->failed_partition;
 }
 
-/* What was handed out is over, or put back to where it came from while that is paused. */
-static void leave_current(struct client_consumer *s, bool is_over)
+/* What was handed out is over. */
+static void leave_current(struct client_consumer *s)
 {
-    struct client_position *p = s->current_position;
-    if (is_over) {
-        client_chunk_free(s, s->current);
-        client_wake(s->client, 0); /* There is room again. */
-    } else {
-        list_push_front(&p->chunks, &s->current->link);
-        p->chunks_size += s->current->size;
-    }
+    client_chunk_free(s, s->current);
+    client_wake(s->client, 0); /* There is room again. */
     s->current = NULL;
     s->current_position = NULL;
 }
@@ -401,9 +406,6 @@ static void leave_current(struct client_consumer *s, bool is_over)
 /* A chunk to read from, taken off its position. False: there is none. */
 static bool take_chunk(struct client_consumer *s)
 {
-    if (s->current != NULL && s->current_position->is_paused) {
-        leave_current(s, false);
-    }
     if (s->current != NULL) {
         return true;
     }
@@ -452,7 +454,7 @@ static enum err read_current(struct client_consumer *s, char why[CLIENT_WHY_SIZE
         p->offset = s->current->walk.offset;
     }
     if (e == ERR_EOF) {
-        leave_current(s, true);
+        leave_current(s);
         return e;
     }
     if (e != ERR_OK) {

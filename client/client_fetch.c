@@ -186,7 +186,9 @@ static void take_partition(struct client_consumer *s,
     const int16_t code = answer->error_code;
     if (code == KAFKA_NONE) {
         p->failures = 0;
-        p->end = answer->high_watermark;
+        p->end = s->options.is_read_committed && answer->last_stable_offset >= 0
+                     ? answer->last_stable_offset
+                     : answer->high_watermark;
         take_records(s, p, answer, frame);
         return;
     }

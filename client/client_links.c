@@ -14,7 +14,8 @@ static struct client_link *link_at(struct list *node)
 static struct client_link *find_link(struct client *c, int32_t node_id, const void *owner)
 {
     list_for_each (node, &c->links) {
-        if (link_at(node)->node_id == node_id && link_at(node)->owner == owner) {
+        const struct client_link *link = link_at(node);
+        if (link->node_id == node_id && link->owner == owner && !link->is_dropped) {
             return link_at(node);
         }
     }
@@ -61,7 +62,7 @@ static void adopt_bootstrap(struct client *c, const struct client_node *node)
     struct client_link *own = find_link(c, node->id, NULL);
     char name[CLIENT_NAME_SIZE];
     (void)snprintf(name, sizeof(name), "%s:%u", node->address.host, node->address.port);
-    const bool is_needed = own == NULL || own->conn.state == CLIENT_CONN_CLOSED;
+    const bool is_needed = own == NULL || (own->conn.state == CLIENT_CONN_CLOSED && !own->is_held);
     if (bootstrap == NULL || bootstrap->conn.state != CLIENT_CONN_OPEN || !is_needed ||
         (own != NULL && !list_is_empty(&own->conn.waiting)) ||
         strcmp(bootstrap->conn.name, name) != 0) {
@@ -108,12 +109,24 @@ void client_post(struct client *c, struct client_call *call)
 
 /* ---- dialling ---- */
 
-static void dial(struct client *c, struct client_link *link, const struct client_address *address)
+/* Looking the name up may take the C library long: without the lock, and the link stays meanwhile,
+ * though its owner may go. */
+static void dial(struct client *c, struct client_link *link, struct client_address address)
 {
+    struct client_places places;
+    link->is_held = true;
+    client_unlock(c);
+    client_conn_resolve(c->env, &address, &places);
+    client_lock(c);
+    link->is_held = false;
+    if (link->is_dropped) {
+        return;
+    }
     link->started_us = client_now_us(c);
     const bool is_advertised = link->node_id >= 0 && c->was_connected;
     client_conn_dial(&link->conn,
-                     address,
+                     &address,
+                     &places,
                      is_advertised ? link->node_id : -1,
                      client_after_us(c, c->timeout_ms));
 }
@@ -157,7 +170,7 @@ static void dial_if_needed(struct client *c, struct client_link *link, uint64_t 
         *next_us = link->retry_us < *next_us ? link->retry_us : *next_us;
         return;
     }
-    dial(c, link, &node->address);
+    dial(c, link, node->address);
     look_at(c, link);
 }
 
@@ -220,7 +233,7 @@ static void seek(struct client *c)
             return;
         }
         c->seek_index++;
-        dial(c, link, &address);
+        dial(c, link, address);
         look_at(c, link);
     }
 }
@@ -236,7 +249,8 @@ static void send_to_any(struct client *c)
         return;
     }
     c->seek_index = 0;
-    while (!list_is_empty(&c->seeking)) {
+    /* It may break meanwhile: the others seek on. */
+    while (!list_is_empty(&c->seeking) && link->conn.state == CLIENT_CONN_OPEN) {
         struct client_call *call = container_of(c->seeking.next, struct client_call, link);
         list_remove(&call->link);
         client_conn_post(&link->conn, call);
@@ -244,6 +258,23 @@ static void send_to_any(struct client *c)
 }
 
 /* ---- what the loop drives ---- */
+
+static void free_link(struct client_link *link)
+{
+    client_conn_done(&link->conn);
+    list_remove(&link->link);
+    free(link);
+}
+
+/* Those that were held when their owner went. */
+static void free_dropped(struct client *c)
+{
+    list_for_each_safe (node, &c->links) {
+        if (link_at(node)->is_dropped) {
+            free_link(link_at(node));
+        }
+    }
+}
 
 void client_links_turn(struct client *c, uint64_t *next_us)
 {
@@ -255,6 +286,7 @@ void client_links_turn(struct client *c, uint64_t *next_us)
         dial_if_needed(c, link, next_us);
     }
     send_to_any(c);
+    free_dropped(c);
     list_for_each (node, &c->links) {
         const uint64_t deadline_us = client_conn_deadline(&link_at(node)->conn);
         *next_us = deadline_us < *next_us ? deadline_us : *next_us;
@@ -302,9 +334,10 @@ void client_links_drop(struct client *c, const void *owner)
         struct client_link *link = link_at(node);
         if (link->owner == owner) {
             client_conn_fail(&link->conn, ERR_CANCELLED, "the client is closed");
-            client_conn_done(&link->conn);
-            list_remove(&link->link);
-            free(link);
+            link->is_dropped = true;
+            if (!link->is_held) {
+                free_link(link);
+            }
         }
     }
 }

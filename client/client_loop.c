@@ -17,7 +17,8 @@
 #include "core/assert.h"
 
 enum {
-    ROUNDS_MAX = 64, /* Of work that makes more work, before the network is looked at. */
+    ROUNDS_MAX = 64,   /* Of work that makes more work, before the network is looked at. */
+    FDS_COUNT_MIN = 4, /* So many descriptors can be waited for whatever happens. */
 };
 
 void client_lock(struct client *c)
@@ -122,8 +123,9 @@ static uint64_t work(struct client *c)
     return next_us;
 }
 
-/* Room for every connection and the wake-up. False without memory. */
-static bool fill_fds(struct client *c, size_t *ret_count)
+/* The wake-up and every connection. Without memory only those that there is room for: then
+ * *next_us is lowered, and the others are looked at when there is some. */
+static size_t fill_fds(struct client *c, uint64_t *next_us)
 {
     size_t count = 1;
     list_for_each (node, &c->links) {
@@ -132,19 +134,28 @@ static bool fill_fds(struct client *c, size_t *ret_count)
     if (count > c->fds_capacity) {
         struct pollfd *grown = realloc(c->fds, count * 2 * sizeof(*grown));
         if (grown == NULL) {
-            return false;
+            const uint64_t retry_us = client_after_us(c, CLIENT_BACKOFF_MS_MIN);
+            *next_us = retry_us < *next_us ? retry_us : *next_us;
+            count = c->fds_capacity;
+        } else {
+            c->fds = grown;
+            c->fds_capacity = count * 2;
         }
-        c->fds = grown;
-        c->fds_capacity = count * 2;
     }
     c->fds[0] = (struct pollfd){.fd = c->wake_fd, .events = POLLIN};
     size_t i = 1;
-    list_for_each (node, &c->links) {
+    for (struct list *node = c->links.next; i < count; node = node->next) {
         const struct client_conn *conn = &container_of(node, struct client_link, link)->conn;
         c->fds[i++] = (struct pollfd){.fd = conn->fd, .events = client_conn_events(conn)};
     }
-    *ret_count = count;
-    return true;
+    return count;
+}
+
+bool client_reserve_fds(struct client *c)
+{
+    c->fds = calloc(FDS_COUNT_MIN, sizeof(*c->fds));
+    c->fds_capacity = c->fds != NULL ? FDS_COUNT_MIN : 0;
+    return c->fds != NULL;
 }
 
 static void read_wake(struct client *c)
@@ -183,11 +194,11 @@ void client_turn(struct client *c, uint64_t deadline_us)
     uint64_t next_us = work(c);
     client_call_back(c);
     wake_waiters(c, &next_us);
-    size_t count = 0;
     /* Without a thread it is the caller who waits for the change: he looks first. */
-    if ((!c->has_thread && c->changes != before) || !fill_fds(c, &count)) {
+    if (!c->has_thread && c->changes != before) {
         return;
     }
+    const size_t count = fill_fds(c, &next_us);
     next_us = deadline_us < next_us ? deadline_us : next_us;
     next_us = c->wanted_us < next_us ? c->wanted_us : next_us;
     next_us = list_is_empty(&c->deliveries) ? next_us : 0;

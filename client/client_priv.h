@@ -31,6 +31,8 @@ struct client_link {
     const void *owner; /* NULL: the client's. */
     struct client_conn conn;
     bool is_open;        /* As last seen. */
+    bool is_held;        /* Its host is looked up, without the lock. */
+    bool is_dropped;     /* Meanwhile: it goes when that is over. */
     uint64_t serial;     /* Of all connections that were opened. */
     uint32_t failures;   /* Dials since it was last open. */
     uint64_t retry_us;   /* No dial before. */
@@ -136,6 +138,8 @@ void client_wait(struct client *c, uint64_t deadline_us);
 bool client_can_wait(struct client *c);
 /* One round: what is due, then the network until deadline_us at most. */
 void client_turn(struct client *c, uint64_t deadline_us);
+/* Room for what a turn cannot do without; before the first. False without memory. */
+bool client_reserve_fds(struct client *c);
 /* Starts the thread; without the lock. ERR_BUSY. */
 enum err client_start(struct client *c, char ret_why[CLIENT_WHY_SIZE]);
 /* Ends it; without the lock. */

@@ -9,6 +9,7 @@
 #include "kafka/proto/describe_configs.h"
 #include "kafka/proto/error_codes.h"
 #include "kafka/proto/incremental_alter_configs.h"
+#include "kafka/proto/metadata.h"
 
 #include "tests/unit/client/fake_broker.h"
 
@@ -154,22 +155,60 @@ Test(client_configs, describe)
 Test(client_configs, describe_of_a_broker)
 {
     static const struct client_resource all = {CLIENT_RESOURCE_BROKER, ""};
-    static const struct client_resource other = {CLIENT_RESOURCE_BROKER, "7"};
+    static const struct client_resource other = {CLIENT_RESOURCE_BROKER, "1"};
     struct client_configs *configs = NULL;
     answer_describe(KAFKA_NONE, "");
     cr_assert(eq(int, client_describe_configs(client, &all, &configs), ERR_OK));
     cr_assert(eq(sz, configs->entries_count, 1));
     client_configs_free(configs);
-    answer_describe(KAFKA_INVALID_REQUEST, "7");
+    fake_broker_metadata(&broker, 1);
+    answer_describe(KAFKA_INVALID_REQUEST, "1");
     cr_assert(eq(int, client_describe_configs(client, &other, &configs), ERR_INVALID));
     cr_assert(
-        strstr(client_why(client), "broker '7': the words") != NULL, "%s", client_why(client));
+        strstr(client_why(client), "broker '1': the words") != NULL, "%s", client_why(client));
     struct describe_configs_request request;
     struct api_versions_request versions; /* The connection's first. */
     cr_assert(fake_broker_request(&broker, 0, API_API_VERSIONS, &versions));
     cr_assert(fake_broker_request(&broker, 0, API_DESCRIBE_CONFIGS, &request));
     cr_assert(eq(int, request.resources[0].resource_type, 4));
     cr_assert(eq(sz, request.resources[0].resource_name.size, 0));
+}
+
+/* A broker answers for itself alone. */
+Test(client_configs, options_of_a_broker_are_asked_of_it)
+{
+    static const int32_t leaders[] = {FAKE_NODE_ID};
+    static const struct client_resource second = {CLIENT_RESOURCE_BROKER, "2"};
+    static const struct client_resource none = {CLIENT_RESOURCE_BROKER, "7"};
+    static const struct client_config change = {"retention.ms", "1"};
+    struct client_configs *configs = NULL;
+    struct client_topic_result result;
+    for (int i = 0; i < 3; i++) {
+        fake_broker_metadata_of_two(&broker, leaders, 1);
+    }
+    fake_broker_connection(&broker);
+    answer_describe(KAFKA_NONE, "2");
+    struct incremental_alter_configs_response_resource resource;
+    incremental_alter_configs_response_resource_init(&resource);
+    resource.resource_type = CLIENT_RESOURCE_BROKER;
+    resource.resource_name = slice_of_string("2");
+    struct incremental_alter_configs_response response;
+    incremental_alter_configs_response_init(&response);
+    response.responses = &resource;
+    response.responses_count = 1;
+    fake_broker_answer(&broker, API_INCREMENTAL_ALTER_CONFIGS, &response);
+    enum err e = client_describe_configs(client, &second, &configs);
+    cr_assert(e == ERR_OK, "%s", client_why(client));
+    client_configs_free(configs);
+    cr_assert(eq(int, client_alter_configs(client, &second, &change, 1, &result), ERR_OK));
+    cr_assert(eq(int, result.err, ERR_OK), "%s", result.why);
+    cr_assert(eq(int, client_describe_configs(client, &none, &configs), ERR_NOT_FOUND));
+    cr_assert(strstr(client_why(client), "node 7") != NULL, "%s", client_why(client));
+    struct metadata_request asked;
+    fake_broker_skip(&broker, 0, API_API_VERSIONS);
+    cr_assert(fake_broker_request(&broker, 0, API_METADATA, &asked));
+    cr_assert(asked.topics != NULL); /* That is all topics. */
+    cr_assert(eq(sz, asked.topics_count, 0));
 }
 
 Test(client_configs, describe_fails_with_words)

@@ -2,7 +2,11 @@
  * down ends in one line and a closed connection. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <errno.h>
+#include <pthread.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "kafka/proto/api_keys.h"
 #include "kafka/proto/api_versions.h"
@@ -239,6 +243,116 @@ Test(client_conn, connection_closed_while_idle_is_opened_again)
     cr_assert(eq(int, describe(), ERR_OK));
     cr_assert(eq(int, describe(), ERR_OK), "%s", client_why(client));
     cr_assert(eq(sz, broker.dialled_count, 2));
+}
+
+/* A connection that breaks under the first of several calls: all of them seek another. */
+Test(client_conn, whoever_seeks_when_a_connection_breaks_seeks_on)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    fake_broker_connection(&broker);
+    cr_assert(eq(int, describe(), ERR_OK));
+    struct client_call calls[3];
+    struct metadata_request requests[3];
+    struct metadata_response responses[3];
+    cr_assert(close(broker.connections[0].fd) == 0);
+    broker.connections[0].fd = -1;
+    client_lock(client);
+    for (size_t i = 0; i < 3; i++) {
+        fake_broker_metadata(&broker, 1);
+        metadata_request_init(&requests[i]);
+        requests[i].topics = NULL;
+        metadata_response_init(&responses[i]);
+        calls[i] = (struct client_call){
+            .api_key = API_METADATA,
+            .node_id = CLIENT_NODE_ANY,
+            .is_repeatable = true,
+            .timeout_ms = 1000,
+            .request = &requests[i],
+            .arena = &broker.arena,
+            .response = &responses[i],
+        };
+        client_post(client, &calls[i]);
+    }
+    client_unlock(client);
+    fake_broker_run(&broker, client);
+    for (size_t i = 0; i < 3; i++) {
+        cr_assert(calls[i].is_done);
+        cr_assert(calls[i].err == ERR_OK, "%s", calls[i].why);
+        client_call_done(&calls[i]);
+    }
+}
+
+static const char *resolve_unlocked(struct client_env *env,
+                                    const struct client_address *address,
+                                    struct client_place places[CLIENT_PLACES_MAX],
+                                    size_t *ret_count)
+{
+    (void)env;
+    (void)address;
+    cr_assert(pthread_mutex_trylock(&client->lock) == 0, "names are looked up under the lock");
+    client_unlock(client);
+    places[0] = places[1] = (struct client_place){0};
+    *ret_count = 2;
+    return NULL;
+}
+
+/* The C library may look long for a name: others must not wait for it. */
+Test(client_conn, names_are_looked_up_without_the_lock)
+{
+    broker.env.resolve = resolve_unlocked;
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    cr_assert(eq(int, describe(), ERR_OK), "%s", client_why(client));
+}
+
+static int blackhole = -1; /* The far end of what was dialled first. */
+static int (*dial_broker)(struct client_env *env, const struct client_place *place, int *ret_fd);
+
+/* The first address swallows everything: its socket never gets writable. */
+static int dial_blackhole(struct client_env *env, const struct client_place *place, int *ret_fd)
+{
+    if (blackhole != -1) {
+        return dial_broker(env, place, ret_fd);
+    }
+    int pair[2];
+    static const uint8_t zeros[4096];
+    cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
+    while (write(pair[0], zeros, sizeof(zeros)) > 0) {
+    }
+    blackhole = pair[1];
+    *ret_fd = pair[0];
+    return EINPROGRESS;
+}
+
+/* Of several addresses of a host each has its share of the time. */
+Test(client_conn, an_address_that_swallows_everything_is_left)
+{
+    blackhole = -1;
+    dial_broker = broker.env.dial;
+    broker.env.dial = dial_blackhole;
+    broker.env.resolve = resolve_unlocked;
+    const uint64_t before_us = broker.clock.now_us;
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    cr_assert(eq(int, describe(), ERR_OK), "%s", client_why(client));
+    cr_assert(eq(u64, broker.clock.now_us - before_us, 500000)); /* Half of the timeout. */
+    (void)close(blackhole);
+}
+
+/* A connection that has carried 2^31 requests goes on at 0. */
+Test(client_conn, correlation_ids_wrap)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    broker.connections[0].correlation_next = INT32_MAX;
+    fake_broker_metadata(&broker, 1);
+    broker.connections[0].correlation_next = 0;
+    fake_broker_metadata(&broker, 1);
+    cr_assert(eq(int, describe(), ERR_OK));
+    container_of(client->links.next, struct client_link, link)->conn.correlation_next = INT32_MAX;
+    cr_assert(eq(int, describe(), ERR_OK), "%s", client_why(client));
+    cr_assert(eq(int, describe(), ERR_OK), "%s", client_why(client));
 }
 
 /* Nor one that ends when it is used again: then the request goes over another, once. */

@@ -548,6 +548,49 @@ Test(client_consumer, pause_within_a_batch)
     expect_record(3);
 }
 
+/* What was read ahead of a paused partition takes no room that another needs, and comes again. */
+Test(client_consumer, a_paused_partition_leaves_its_room)
+{
+    const struct client_consumer_options options = {.buffer_size = 1};
+    script_opening(2);
+    answer_batch(0, 0, 2, 2);
+    answer_batch(1, 0, 2, 2);
+    answer_batch(0, 0, 2, 2);
+    cr_assert(client_consumer_new(client, "t", &options, &consumer) == ERR_OK);
+    cr_assert(client_consumer_assign(consumer, 0, 0) == ERR_OK);
+    begin_fetching();
+    fake_broker_run(&broker, client);
+    cr_assert(client_consumer_has_buffered(consumer));
+    cr_assert(client_consumer_assign(consumer, 1, 0) == ERR_OK);
+    cr_assert(eq(int, client_consumer_pause(consumer, 0), ERR_OK));
+    struct client_record record;
+    for (int i = 0; i < 2; i++) {
+        cr_assert(eq(int, client_consumer_next(consumer, WAIT_MS, &record), ERR_OK));
+        cr_assert(eq(int, record.partition, 1));
+    }
+    cr_assert(eq(i64, client_consumer_end(consumer, 0), 2));
+    cr_assert(eq(int, client_consumer_resume(consumer, 0), ERR_OK));
+    expect_record(0);
+    expect_record(1);
+}
+
+/* With a fetch on its way: what it brings is dropped. */
+Test(client_consumer, a_pause_takes_a_fetch_back)
+{
+    script_opening(1);
+    fake_broker_hold(&broker);
+    answer_batch(0, 0, 2, 2);
+    start(0);
+    begin_fetching();
+    fake_broker_run(&broker, client);
+    cr_assert(eq(int, client_consumer_pause(consumer, 0), ERR_OK));
+    fake_broker_release(&broker, 1);
+    fake_broker_run(&broker, client);
+    client_lock(client);
+    cr_assert(eq(sz, consumer->buffered_size, 0));
+    client_unlock(client);
+}
+
 Test(client_consumer, unassigned_partitions_may_be_assigned_again)
 {
     script_opening(1);
@@ -638,6 +681,29 @@ enum {
     ABORT = 0,
     COMMIT = 1,
 };
+
+/* Open transactions are not waited for: who reads what is committed is at the end before them. */
+Test(client_consumer, the_end_of_what_is_committed)
+{
+    const struct client_consumer_options options = {.is_read_committed = true};
+    script_opening(1);
+    struct wbuf w;
+    struct fetch_response_partition p;
+    wbuf_init(&w, 1 << 20);
+    add_batch(&w, 0, 2, CODEC_NONE);
+    fetch_response_partition_init(&p);
+    p.high_watermark = 10;
+    p.last_stable_offset = 2;
+    p.records = wbuf_slice(&w);
+    answer_with(&p);
+    wbuf_done(&w);
+    cr_assert(client_consumer_new(client, "t", &options, &consumer) == ERR_OK);
+    cr_assert(client_consumer_assign(consumer, 0, 0) == ERR_OK);
+    expect_record(0);
+    expect_record(1);
+    cr_assert(eq(i64, client_consumer_end(consumer, 0), 2));
+    cr_assert(client_consumer_is_at_end(consumer));
+}
 
 /* Two producers in turn; what the one aborted is left out, what it commits later is not. */
 Test(client_consumer, aborted_transactions_are_passed_over)

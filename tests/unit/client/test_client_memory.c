@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "client/client.h"
@@ -84,6 +85,34 @@ static void answer_records(void)
     response.responses_count = 1;
     fake_broker_answer(&broker, API_FETCH, &response);
     wbuf_done(&w);
+}
+
+static void count_poll(struct client_env *env, struct pollfd *fds, size_t count, uint64_t deadline)
+{
+    (void)env;
+    cr_assert(eq(sz, count, 1));
+    cr_assert(eq(int, fds[0].events, POLLIN));
+    cr_assert(le(u64, deadline, broker.clock.now_us + 1000000));
+    cr_assert(pthread_mutex_trylock(&client->lock) == 0);
+    client_unlock(client);
+    polls_count++;
+}
+
+/* A turn without room for all descriptors waits all the same, without the lock, and not long. */
+Test(client_memory, a_turn_without_memory_leaves_the_lock)
+{
+    struct client_cluster *cluster = NULL;
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    cr_assert(eq(int, client_describe(client, NULL, 0, &cluster), ERR_OK));
+    client_cluster_free(cluster);
+    broker.env.poll = count_poll;
+    client->fds_capacity = 1;
+    reallocs_left = 0;
+    client_lock(client);
+    client_turn(client, UINT64_MAX);
+    client_unlock(client);
+    cr_assert(eq(sz, polls_count, 1));
 }
 
 /* Wherever reading a batch finds no memory, the records come as soon as there is some. */
