@@ -481,8 +481,8 @@ def test_options_of_brokers():
         equal(options("topic", "config", "o")["retention.ms"], ("604800000", "default"), "reset")
         cli(node, "broker", "alter", 1, "-c", "node.id=2").fails(1, "1: Cannot update these configs dynamically: [node.id]")
         cli(node, "broker", "alter", "-c", "log.segment.bytes=1").fails(1, "Value must be at least 1048576")
-        cli(node, "broker", "alter", 7, "-c", "log.roll.ms=5").fails(1, "Unexpected broker id, expected 1")
-        cli(node, "broker", "config", 7).fails(1, "Unexpected broker id, expected 1 or empty string, but received 7")
+        cli(node, "broker", "alter", 7, "-c", "log.roll.ms=5").fails(1, "node 7 is not in the cluster now")
+        cli(node, "broker", "config", 7).fails(1, "node 7 is not in the cluster now")
         cli(node, "broker", "alter").fails(2, "'broker alter' needs an option to set")
 
 
