@@ -369,6 +369,7 @@ void client_producer_free(struct client_producer *p);
  *   ERR_BUSY       no room in the buffer within max_block_ms; the record was not taken
  *   ERR_TOO_LARGE  larger than the buffer, or than a batch may be; not taken
  *   ERR_INVALID    no such partition; not taken
+ *   ERR_CANCELLED  in a callback, while the producer is freed; not taken
  *   others         only without on_delivery: a record from before failed; this one was not taken */
 enum err client_producer_send(struct client_producer *p, const struct client_message *message);
 

@@ -345,7 +345,10 @@ enum err client_producer_send(struct client_producer *p, const struct client_mes
     struct client_lane *l = NULL;
     enum err e = ERR_OK;
     client_lock(c);
-    if (p->options.on_delivery == NULL) {
+    if (p->is_closing) { /* In a callback: nobody would settle it. */
+        e = client_say(why, ERR_CANCELLED, "the producer is being closed");
+    }
+    if (e == ERR_OK && p->options.on_delivery == NULL) {
         e = take_failure(p, why);
     }
     if (e == ERR_OK) {

@@ -688,3 +688,32 @@ Test(client_producer, next_send_tells_of_a_failure)
     cr_assert(eq(int, client_producer_flush(producer, FOREVER), ERR_OK));
     expect_stats(1, 1);
 }
+
+struct again {
+    int told_count;
+    enum err sent; /* What the send in the callback returned. */
+};
+
+static void send_again(const struct client_delivery *d, void *context)
+{
+    struct again *a = context;
+    a->told_count++;
+    if (d->err != ERR_OK) {
+        a->sent = send_text(0, NULL, "again");
+    }
+}
+
+/* Else nobody would settle it, and freeing never end. */
+Test(client_producer, nothing_is_taken_while_it_is_freed, .timeout = 20)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    struct again again = {0};
+    start(&(struct client_producer_options){
+        .linger_ms = 1000000, .on_delivery = send_again, .context = &again});
+    cr_assert(eq(int, send_text(0, NULL, "v"), ERR_OK));
+    client_producer_free(producer);
+    producer = NULL;
+    cr_assert(eq(int, again.told_count, 1));
+    cr_assert(eq(int, again.sent, ERR_CANCELLED));
+}
