@@ -261,6 +261,13 @@ def check_format():
             yield f"{line.replace(str(ROOT) + '/', '').split(' error:')[0]} not formatted: ./dev fmt"
 
 
+def check_mutants():
+    for patch in sorted((ROOT / "tests/sim/mutants").glob("*.patch")):
+        run = subprocess.run(["git", "apply", "--check", patch], cwd=ROOT, capture_output=True, text=True)
+        if run.returncode:
+            yield f"tests/sim/mutants/{patch.name}: no longer applies: make the same fault in what it patched"
+
+
 def check_tidy():
     if not BUILD or not (ROOT / BUILD / "compile_commands.json").exists():
         return
