@@ -1,0 +1,109 @@
+/* The inside of the engine: a coordinator and its groups, for the modules that make up a group.
+ *
+ *   coordinator.c  the table of groups, the gate, proposals, records to modules
+ *   offsets.c      committed offsets: commit, fetch, delete, expiry
+ *   classic*.c     members of the classic protocol
+ *   consumer*.c    members of the new protocol (KIP-848), and the way from one to the other
+ *
+ * The gate. Whatever may change a group's members or take away offsets ("exclusive") runs alone: it
+ * may propose one batch, and then nothing else of the group runs until that is applied. Offset
+ * commits ("shared") run beside each other, but not beside those. Who finds the gate closed waits,
+ * in order; timers that expired meanwhile go first. Reading calls do not ask the gate.
+ *
+ * A group object exists while anything of it does (group_is_used): each event gets one, made for it
+ * if there was none, and one that is still unused afterwards is dropped.
+ *
+ * Shard: the coordinator's.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/list.h"
+#include "core/timer.h"
+#include "groups/coordinator.h"
+#include "groups/memory.h"
+#include "groups/proposal.h"
+
+struct classic;
+struct consumer;
+struct offsets;
+
+struct coordinator_counters {
+    uint64_t records_unknown; /* Of types that this version does not know. */
+};
+
+struct coordinator {
+    const struct coordinator_env *env;
+    int32_t partition;
+    bool is_active;
+    struct group_time time; /* Of the event that runs. */
+    struct timers timers;
+    struct list *buckets; /* struct group, by link; a power of two of them. */
+    uint32_t buckets_count;
+    uint32_t groups_count;
+    struct list proposals; /* In flight, in order. */
+    struct coordinator_counters counters;
+};
+
+struct group {
+    struct coordinator *c;
+    struct list link;
+    uint64_t hash;
+
+    /* The gate. */
+    struct list waiting;    /* struct group_call, by link. */
+    struct list due;        /* struct group_timer, by due_link. */
+    uint32_t commits_count; /* Shared proposals in flight. */
+    bool is_changing;       /* An exclusive proposal is in flight. */
+    bool is_running;        /* Its turn is further up the stack. */
+
+    struct offsets *offsets;   /* NULL = none committed. */
+    struct classic *classic;   /* NULL = no classic members, and no generation remembered. */
+    struct consumer *consumer; /* NULL = not a group of the new protocol. Never beside classic. */
+
+    uint32_t id_size;
+    char id[]; /* NUL-terminated for log lines. */
+};
+
+static inline struct slice group_id(const struct group *g)
+{
+    return slice_of(g->id, g->id_size);
+}
+
+/* NULL if there is none. */
+struct group *group_find(const struct coordinator *c, struct slice id);
+/* Finds or makes it. NULL without memory, or for an id longer than INT16_MAX. */
+struct group *group_get(struct coordinator *c, struct slice id);
+/* It has members, a generation, or offsets: clients may see it. */
+bool group_exists(const struct group *g);
+/* Drops g if nothing of it is left. Modules call it after they applied a record that took something
+ * away outside of an event of the group. */
+void group_drop_unused(struct group *g);
+
+/* A deadline of a group. on_due runs alone (the gate is open), and may propose. */
+struct group_timer {
+    struct timer timer;
+    struct group *g;
+    struct list due_link;
+    void (*on_due)(struct group_timer *t);
+};
+void group_timer_init(struct group_timer *t,
+                      struct group *g,
+                      void (*on_due)(struct group_timer *t));
+void group_timer_arm(struct group_timer *t, uint64_t deadline_us);
+/* Also if it is due and waits for the gate. */
+void group_timer_cancel(struct group_timer *t);
+
+/* Ends a call with the answer in call->out. */
+void group_answer(struct coordinator *c, struct group_call *call);
+/* Ends it with an error: group_call_refuse. text may be NULL. */
+void group_refuse(struct coordinator *c,
+                  struct group_call *call,
+                  enum kafka_error e,
+                  const char *text);
+
+/* A module keeps a call that waits for others. on_cancel answers it, as does whoever ends the wait;
+ * both take it off the module's list first. */
+void group_keep(struct group_call *call, void (*on_cancel)(struct group_call *call));

@@ -1,0 +1,50 @@
+/* Committed offsets of a group: what OffsetCommit, OffsetFetch, OffsetDelete and DeleteGroups do,
+ * and when offsets expire (PROTOCOL facts 16; KIP-211).
+ *
+ * Offsets are kept by topic name, as in the records; those that were committed for another topic of
+ * that name (its id is in the record) count for nothing and go.
+ *
+ * Shard: the coordinator's.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/err.h"
+#include "core/slice.h"
+#include "groups/call.h"
+
+struct coordinator;
+struct group;
+
+void offsets_commit(struct group *g, struct group_call *call); /* Shared, behind the gate. */
+void offsets_fetch(struct group *g, struct group_call *call);  /* No gate. */
+void offsets_delete(struct group *g, struct group_call *call); /* Exclusive. */
+/* DeleteGroups: the group as a whole, members' records included. Exclusive. */
+void offsets_delete_group(struct group *g, struct group_call *call);
+
+/* Records of types 0 and 1. */
+enum err offsets_apply(struct coordinator *c, int16_t type, struct slice key, struct slice value);
+
+/* Starts what of expiry is volatile; arms the coordinator-wide check. */
+void offsets_activate(struct group *g);
+void offsets_resign(struct group *g);
+/* A topic went, or came again under another id. */
+void offsets_on_metadata(struct group *g);
+void offsets_free(struct group *g);
+uint64_t offsets_digest(const struct group *g);
+void offsets_check(const struct group *g);
+
+/* For lag: every committed offset of g, in order of topic and partition. */
+struct committed_offset {
+    struct slice topic; /* Valid during the call. */
+    int32_t partition;
+    int64_t offset;
+    int32_t leader_epoch; /* -1 = unknown */
+    int64_t commit_ms;
+};
+void offsets_for_each(const struct group *g,
+                      void (*visit)(void *context, const struct committed_offset *o),
+                      void *context);
+uint64_t offsets_count(const struct group *g);
