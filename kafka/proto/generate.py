@@ -3,7 +3,8 @@
     generate.py OUT_DIR DEF...
 
 For each API: <api>.h with structs and functions, <api>.c with the codec and the schema. Besides
-api_keys.h, all.h and schema_table.c. A file whose text did not change is not touched.
+api_keys.h and schema_table.c. A file whose text did not change is not touched. Records of internal
+topics are made by generate_records.py, of the same parts.
 """
 
 import dataclasses
@@ -47,6 +48,7 @@ class Field:
     default: str            # As written, or None.
     is_ignorable: bool
     is_long: bool           # A string that may be larger than WIRE_STRING_SIZE_MAX.
+    is_always: bool         # A nullable struct with a tag: null is written too.
     comment: list
     struct: object = None   # The Struct of type, if it is one.
 
@@ -107,6 +109,9 @@ class Api:
     def messages(self):
         return (self.request, self.response)
 
+    def structs(self):
+        return [s for m in self.messages() for s in m.structs]
+
 
 # --- Reading definitions ---------------------------------------------------------------------
 
@@ -118,6 +123,7 @@ FIELD = re.compile(
     r"(?:\s+=\s+(?P<default>-?[0-9]+|null|true|false))?"
     r"(?:\s+(?P<ignorable>ignorable))?"
     r"(?:\s+(?P<long>long))?"
+    r"(?:\s+(?P<always>always))?"
     r"(?:\s*(?P<open>\{))?$")
 
 
@@ -183,19 +189,18 @@ class Parser:
             if words[0] == "unstable":
                 api.stable_max = int(words[1]) - 1
             elif words == ["request", "{"]:
-                api.request = self.parse_message(api, "request")
+                api.request = self.parse_message(f"{name}_request", versions)
             elif words == ["response", "{"]:
-                api.response = self.parse_message(api, "response")
+                api.response = self.parse_message(f"{name}_response", versions)
             else:
                 raise DefinitionError(f"unexpected '{line}'")
         if api.request is None or api.response is None:
             raise DefinitionError("an API needs a request and a response")
-        check_tags(api)
+        check_tags(api.structs(), api.flexible)
         return api
 
-    def parse_message(self, api, direction):
-        prefix = f"{api.name}_{direction}"
-        message = Message(Struct(prefix, prefix, api.versions, [], self.comment), [])
+    def parse_message(self, prefix, versions):
+        message = Message(Struct(prefix, prefix, versions, [], self.comment), [])
         self.parse_fields(message.root, message, prefix)
         message.structs.append(message.root)
         resolve(message)
@@ -226,7 +231,8 @@ class Parser:
         field = Field(name=match["name"], type=match["type"], is_array=bool(match["array"]),
                       nullable=nullable, versions=versions,
                       tag=int(match["tag"]) if match["tag"] else -1, default=match["default"],
-                      is_ignorable=bool(match["ignorable"]), is_long=bool(match["long"]), comment=self.comment)
+                      is_ignorable=bool(match["ignorable"]), is_long=bool(match["long"]),
+                      is_always=bool(match["always"]), comment=self.comment)
         struct.fields.append(field)
         if match["open"]:
             inner = Struct(field.type, f"{prefix}_{field.type}", versions, [], [])
@@ -243,13 +249,17 @@ def resolve(message):
         by_name[struct.short] = struct
     for struct in message.structs:
         for field in struct.fields:
-            if field.type in NUMBERS or field.type in SLICES or field.type == "uuid":
+            is_scalar = field.type in NUMBERS or field.type in SLICES or field.type == "uuid"
+            may_be_always = not is_scalar and not field.is_array and field.nullable != NEVER and field.tag >= 0
+            if field.is_always != may_be_always:
+                raise DefinitionError(f"'{field.name}': 'always' is for nullable structs with a tag")
+            if is_scalar:
                 continue
             if field.type not in by_name:
                 raise DefinitionError(f"no struct '{field.type}' for field '{field.name}'")
             field.struct = by_name[field.type]
-            if field.is_pointer and (field.tag >= 0 or not field.is_null_by_default):
-                raise DefinitionError(f"nullable struct '{field.name}': untagged, '= null' only")
+            if field.is_pointer and not field.is_null_by_default:
+                raise DefinitionError(f"nullable struct '{field.name}': '= null' only")
         for field in struct.fields:
             if field.is_null_by_default and field.nullable == NEVER:
                 raise DefinitionError(f"'{field.name}' is null by default but never nullable")
@@ -271,11 +281,11 @@ def resolve(message):
     message.structs = ordered
 
 
-def check_tags(api):
+def check_tags(structs, flexible):
     """Only flexible versions can carry tagged fields."""
-    for struct in api.request.structs + api.response.structs:
+    for struct in structs:
         for field in struct.tagged():
-            if api.flexible == NEVER or field.versions[0] < api.flexible[0]:
+            if flexible == NEVER or field.versions[0] < flexible[0]:
                 raise DefinitionError(f"'{field.name}' is tagged before the first flexible version")
 
 
@@ -432,11 +442,11 @@ def describe(field, struct):
     return ", ".join(notes)
 
 
-def emit_header(api):
+def emit_header_start(comment, definition):
     out = Out()
-    block_comment(out, api.comment + [
+    block_comment(out, comment + [
         "",
-        f"Generated from kafka/proto/defs/{api.name}.def; kafka/proto/README.md says how to use it.",
+        f"Generated from kafka/proto/defs/{definition}.def; kafka/proto/README.md says how to use it.",
         "",
         "Shard: any; owns nothing."])
     out("#pragma once", "",
@@ -444,20 +454,29 @@ def emit_header(api):
         '#include "core/arena.h"', '#include "core/err.h"', '#include "core/ids.h"',
         '#include "core/rbuf.h"', '#include "core/slice.h"', '#include "core/wbuf.h"',
         '#include "kafka/proto/schema.h"', '#include "kafka/proto/wire.h"', "")
+    return out
+
+
+def emit_structs(out, messages):
+    """The structs of messages, and their _init functions."""
+    for message in messages:
+        for struct in message.structs:
+            emit_struct(out, struct)
+    for message in messages:
+        for struct in message.structs:
+            out(f"void {struct.name}_init(struct {struct.name} *m);")
+        out("")
+
+
+def emit_header(api):
+    out = emit_header_start(api.comment, api.name)
     upper = api.name.upper()
     out("enum {",
         f"{upper}_VERSION_MIN = {api.versions[0]},",
         f"{upper}_VERSION_MAX = {api.stable_max},",
         "};", "")
+    emit_structs(out, api.messages())
     for message in api.messages():
-        for struct in message.structs:
-            emit_struct(out, struct)
-    for message in api.messages():
-        for struct in message.structs:
-            out(f"void {struct.name}_init(struct {struct.name} *m);")
-        out("")
-    for message in api.messages():
-        name = message.root.name
         for head, parameters in api_functions(message):
             declare(out, head, parameters)
         out("")
@@ -617,7 +636,8 @@ def emit_read_field(out, api, field):
     elif field.is_pointer:
         if field.nullable != field.versions:
             raise DefinitionError(f"nullable struct '{field.name}' must be so in all its versions")
-        out(f"{target} = wire_read_nullable(r, sizeof(*{target}));",
+        kind = "tagged_nullable" if field.tag >= 0 else "nullable"
+        out(f"{target} = wire_read_{kind}(r, sizeof(*{target}));",
             f"if ({target} != NULL) {{", read_item(field, f"(*{target})"), "}")
     else:
         out(read_item(field, target))
@@ -691,7 +711,8 @@ def emit_write_field(out, field):
     elif field.type in SLICES:
         out(f"wire_write_{'long_' if field.is_long else ''}{field.type}(w, {value}, {nullable});")
     elif field.is_pointer:
-        out(f"if (wire_write_nullable(w, {value})) {{", write_item(field, value, True), "}")
+        kind = "tagged_nullable" if field.tag >= 0 else "nullable"
+        out(f"if (wire_write_{kind}(w, {value})) {{", write_item(field, value, True), "}")
     else:
         out(write_item(field, value))
 
@@ -729,7 +750,7 @@ def emit_write_tags(out, api, struct):
              ["struct wire_writer *w", f"const struct {struct.name} *in"])
     within = (max(struct.versions[0], api.flexible[0]), struct.versions[1])
     for field in struct.tagged():
-        test = not_default(field, f"in->{field.name}")
+        test = "true" if field.is_always else not_default(field, f"in->{field.name}")
         versions = condition(field.versions, within, "w")
         if versions is not None:
             test = f"{versions} && ({test})"
@@ -781,6 +802,8 @@ def emit_schema_field(out, struct, field):
             f".count_pos = offsetof(struct {struct.name}, {field.name}_count),")
     if field.is_pointer:
         out(".is_pointer = true,")
+    if field.is_always:
+        out(".is_always = true,")
     if field.is_null_by_default:
         out(".is_null_by_default = true,")
     elif field.default is not None:
@@ -844,23 +867,29 @@ def emit_decode(out, api, root, head):
         "if (e == ERR_OK) {", "*ret_message = message;", "}", "return e;", "}", "")
 
 
-def emit_source(api):
+def emit_source_start(header, definition):
     out = Out()
-    out(f"/* Generated from kafka/proto/defs/{api.name}.def. */",
-        f'#include "kafka/proto/{api.name}.h"', "",
+    out(f"/* Generated from kafka/proto/defs/{definition}.def. */",
+        f'#include "kafka/proto/{header}.h"', "",
         "#include <assert.h>", "",
         '#include "kafka/proto/wire.h"', "")
-    structs = [s for m in api.messages() for s in m.structs]
-    compared = structs_compared(structs)
+    return out
+
+
+def emit_codec(out, sides):
+    """What reads and writes the structs. Sides: (what says .flexible, its structs)."""
+    structs = [s for _, side_structs in sides for s in side_structs]
     for struct in structs:
         emit_init(out, struct)
     body = Out()
-    for struct in compared:
+    for struct in structs_compared(structs):
         emit_is_default(body, struct)
-    for struct in structs:
-        emit_read(body, api, struct)
-    for struct in structs:
-        emit_write(body, api, struct)
+    for side, side_structs in sides:
+        for struct in side_structs:
+            emit_read(body, side, struct)
+    for side, side_structs in sides:
+        for struct in side_structs:
+            emit_write(body, side, struct)
     if "is_empty(" in body.text():
         out("/* Neither null nor with content: the default of nullable strings and arrays. */",
             "static bool is_empty(const void *data, size_t size)", "{",
@@ -868,6 +897,11 @@ def emit_source(api):
     out.lines += body.lines
     for struct in structs:
         emit_schema(out, struct)
+
+
+def emit_source(api):
+    out = emit_source_start(api.name, api.name)
+    emit_codec(out, [(api, api.structs())])
     for message in api.messages():
         emit_api_functions(out, api, message)
     emit_api(out, api)

@@ -17,3 +17,13 @@ const struct schema_api *schema_api_find(int16_t key)
     }
     return NULL;
 }
+
+const struct schema_record *schema_record_find(int16_t type)
+{
+    for (size_t i = 0; i < SCHEMA_INTERNAL_RECORDS_COUNT && type >= 0; i++) {
+        if (SCHEMA_INTERNAL_RECORDS[i]->type == type) {
+            return SCHEMA_INTERNAL_RECORDS[i];
+        }
+    }
+    return NULL;
+}

@@ -50,6 +50,7 @@ struct schema_field {
     size_t count_pos;
     int64_t default_number; /* Of bool and integers. */
     bool is_null_by_default;
+    bool is_always;                 /* Tagged, and written and shown even if it is null. */
     const struct schema_struct *of; /* SCHEMA_STRUCT only. */
 };
 
@@ -85,6 +86,26 @@ extern const size_t SCHEMA_APIS_COUNT;
 
 /* NULL if the key is not known. */
 const struct schema_api *schema_api_find(int16_t key);
+
+/* A record of an internal topic; or data that travels as bytes inside of a message. Here decode and
+ * encode are of what follows the int16 in front of each: the type of a key, whose version is 0, and
+ * the version of a value. */
+struct schema_record {
+    int16_t type;                    /* -1: data, only a value. */
+    const char *name;                /* As in the C names: "offset_commit". */
+    struct schema_versions versions; /* Of the value. */
+    int16_t flexible_min;            /* Of the value; INT16_MAX: never. A key never is. */
+    bool reads_newer;                /* Versions above the highest are read as the highest. */
+    struct schema_message key;
+    struct schema_message value;
+};
+
+/* All of them, ascending by type; data first, by name. */
+extern const struct schema_record *const SCHEMA_INTERNAL_RECORDS[];
+extern const size_t SCHEMA_INTERNAL_RECORDS_COUNT;
+
+/* NULL if the type is not known, as -1 is not. */
+const struct schema_record *schema_record_find(int16_t type);
 
 static inline bool schema_versions_have(struct schema_versions v, int16_t version)
 {

@@ -324,7 +324,7 @@ void schema_dump(struct wbuf *w,
         if (!schema_versions_have(f->versions, version)) {
             continue;
         }
-        if (f->tag >= 0 && is_default(f, message)) {
+        if (f->tag >= 0 && !f->is_always && is_default(f, message)) {
             continue;
         }
         put(w, is_first ? "\"" : ",\"");

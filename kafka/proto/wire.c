@@ -86,10 +86,9 @@ wire_read_array(struct wire_reader *r, bool is_nullable, size_t item_size, size_
     return (struct wire_array){.items = items, .count = (size_t)count};
 }
 
-void *wire_read_nullable(struct wire_reader *r, size_t size)
+static void *read_present(struct wire_reader *r, bool is_present, size_t size)
 {
-    const int8_t marker = rbuf_i8(r->in);
-    if (!wire_is_ok(r) || marker < 0) {
+    if (!wire_is_ok(r) || !is_present) {
         return NULL;
     }
     void *item = arena_alloc(r->arena, size);
@@ -97,6 +96,18 @@ void *wire_read_nullable(struct wire_reader *r, size_t size)
         rbuf_fail(r->in, ERR_TOO_LARGE);
     }
     return item;
+}
+
+void *wire_read_nullable(struct wire_reader *r, size_t size)
+{
+    const int8_t marker = rbuf_i8(r->in);
+    return read_present(r, marker >= 0, size);
+}
+
+void *wire_read_tagged_nullable(struct wire_reader *r, size_t size)
+{
+    const uint32_t marker = rbuf_uvarint(r->in);
+    return read_present(r, marker != 0, size);
 }
 
 struct wire_tags wire_read_tags(struct wire_reader *r)
@@ -251,6 +262,12 @@ bool wire_write_count(struct wire_writer *w, const void *items, size_t count, bo
 bool wire_write_nullable(struct wire_writer *w, const void *v)
 {
     wbuf_i8(w->out, v == NULL ? -1 : 1);
+    return v != NULL;
+}
+
+bool wire_write_tagged_nullable(struct wire_writer *w, const void *v)
+{
+    wbuf_uvarint(w->out, v == NULL ? 0 : 1);
     return v != NULL;
 }
 

@@ -96,6 +96,9 @@ wire_read_array(struct wire_reader *r, bool is_nullable, size_t item_size, size_
 /* Reads the marker of a nullable struct; memory for it, or NULL for null (and after failure). */
 void *wire_read_nullable(struct wire_reader *r, size_t size);
 
+/* Likewise in a tagged field, where the marker is another. */
+void *wire_read_tagged_nullable(struct wire_reader *r, size_t size);
+
 /* Starts a tagged section. */
 struct wire_tags wire_read_tags(struct wire_reader *r);
 
@@ -122,6 +125,7 @@ bool wire_write_count(struct wire_writer *w, const void *items, size_t count, bo
 
 /* The marker of a nullable struct; true if the struct follows. */
 bool wire_write_nullable(struct wire_writer *w, const void *v);
+bool wire_write_tagged_nullable(struct wire_writer *w, const void *v);
 
 /* A tagged field: begin, the value, end with what begin returned. */
 size_t wire_begin_tag(struct wire_writer *w, uint32_t tag);

@@ -1,5 +1,7 @@
-/* Requests and responses of every API and version. The first byte says what follows: even, a
- * request with its header; odd, an int16 key, an int16 version and the body of a response.
+/* Requests and responses of every API and version, and records of internal topics. The first byte
+ * says what follows: 2, the key of a record; 3, an int16 type (-1 and below: data that travels as
+ * bytes, in the table's order) and the value; else even, a request with its header; else odd, an
+ * int16 key, an int16 version and the body of a response.
  *
  * What decodes must encode again, and from there on bytes and dump must stay the same; and decoding
  * must not take more memory than the frame implies (kafka/proto/README.md, rule 3).
@@ -93,13 +95,52 @@ static void check_response(struct rbuf frame)
     }
 }
 
+/* key: with its type in front. */
+static void check_key(struct rbuf key)
+{
+    const struct schema_record *record = schema_record_find(rbuf_i16(&key));
+    if (key.failure == ERR_OK && record != NULL) {
+        check(&record->key, 0, slice_of(key.cursor, rbuf_left(&key)));
+    }
+}
+
+static const struct schema_record *record_of(int16_t type)
+{
+    if (type >= 0) {
+        return schema_record_find(type);
+    }
+    const size_t index = (size_t)(-1 - type);
+    const bool is_data =
+        index < SCHEMA_INTERNAL_RECORDS_COUNT && SCHEMA_INTERNAL_RECORDS[index]->type < 0;
+    return is_data ? SCHEMA_INTERNAL_RECORDS[index] : NULL;
+}
+
+static void check_value(struct rbuf frame)
+{
+    const struct schema_record *record = record_of(rbuf_i16(&frame));
+    const int16_t version = rbuf_i16(&frame);
+    if (frame.failure != ERR_OK || record == NULL) {
+        return;
+    }
+    if (schema_versions_have(record->versions, version)) {
+        check(&record->value, version, slice_of(frame.cursor, rbuf_left(&frame)));
+    } else if (record->reads_newer && version > record->versions.max) {
+        /* As the highest, whose encoding need not be what was read. */
+        check(&record->value, record->versions.max, slice_of(frame.cursor, rbuf_left(&frame)));
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size == 0) {
         return 0;
     }
     const struct rbuf frame = rbuf_over(data + 1, size - 1);
-    if (data[0] % 2 == 0) {
+    if (data[0] == 2) {
+        check_key(frame);
+    } else if (data[0] == 3) {
+        check_value(frame);
+    } else if (data[0] % 2 == 0) {
         check_request(frame);
     } else {
         check_response(frame);

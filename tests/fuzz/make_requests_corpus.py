@@ -1,4 +1,5 @@
-"""Writes corpus/requests from the golden vectors: the "full" message of each API's newest version.
+"""Writes corpus/requests from the golden vectors: the "full" message of each API's newest version,
+and of each record's.
 
     make_requests_corpus.py
 
@@ -24,6 +25,26 @@ def headers():
     return result
 
 
+def write_records(out):
+    """Keys as 2 and what is on disk, values as 3, type and what is on disk; data has types -1, -2, ..."""
+    data_type = 0
+    for definition in sorted((DEFS / "records").glob("*.def")):
+        name = definition.stem
+        match = re.search(r"^record (\d+)", definition.read_text(), re.MULTILINE)
+        data_type -= match is None
+        record_type = (int(match[1]) if match else data_type).to_bytes(2, "big", signed=True)
+        folder = GOLDEN / "records" / name
+        version = max(int(path.stem[1:]) for path in folder.glob("v*.hex"))
+        lines = (folder / "v0.hex").read_text().splitlines() + (folder / f"v{version}.hex").read_text().splitlines()
+        for line in lines:
+            side, kind, digits = line.split()
+            if kind == "full" and side == "key":
+                (out / f"{name}_key").write_bytes(b"\2" + record_type + bytes.fromhex(digits))
+            elif kind == "full":
+                body = version.to_bytes(2, "big") + bytes.fromhex(digits)
+                (out / f"{name}_value").write_bytes(b"\3" + record_type + body)
+
+
 def main():
     out = HERE / "corpus" / "requests"
     out.mkdir(parents=True, exist_ok=True)
@@ -42,6 +63,7 @@ def main():
             else:
                 data = b"\1" + key.to_bytes(2, "big") + version.to_bytes(2, "big") + body
             (out / f"{api}_{direction}").write_bytes(data)
+    write_records(out)
 
 
 if __name__ == "__main__":

@@ -6,18 +6,39 @@
 
 #include "core/assert.h"
 
+static void make_value(struct sample *s)
+{
+    arena_init(&s->arena, SAMPLE_ARENA_SIZE_MAX);
+    s->value = calloc(1, s->message->root->size);
+    assert(s->value != NULL);
+    s->message->root->init(s->value);
+    (void)snprintf(s->name, sizeof(s->name), "%s v%d", s->message->root->name, s->version);
+}
+
 void sample_init(struct sample *s, const struct schema_api *api, bool is_request, int16_t version)
 {
     *s = (struct sample){
         .api = api,
         .message = is_request ? &api->request : &api->response,
         .version = version,
+        .is_flexible = version >= api->flexible_min,
+        .ignores_rest = is_request,
     };
-    arena_init(&s->arena, SAMPLE_ARENA_SIZE_MAX);
-    s->value = calloc(1, s->message->root->size);
-    assert(s->value != NULL);
-    s->message->root->init(s->value);
-    (void)snprintf(s->name, sizeof(s->name), "%s v%d", s->message->root->name, version);
+    make_value(s);
+}
+
+void sample_init_record(struct sample *s,
+                        const struct schema_record *record,
+                        bool is_key,
+                        int16_t version)
+{
+    *s = (struct sample){
+        .message = is_key ? &record->key : &record->value,
+        .version = version,
+        .is_flexible = !is_key && version >= record->flexible_min,
+        .ignores_rest = record->reads_newer,
+    };
+    make_value(s);
 }
 
 void sample_done(struct sample *s)
@@ -172,8 +193,27 @@ enum err sample_decode(struct sample *s, struct slice bytes, uint8_t **ret_copy)
     return s->message->decode(&body, s->version, &s->arena, s->value);
 }
 
+static void for_each_record(void (*run)(struct sample *s))
+{
+    for (size_t i = 0; i < SCHEMA_INTERNAL_RECORDS_COUNT; i++) {
+        const struct schema_record *record = SCHEMA_INTERNAL_RECORDS[i];
+        struct sample s;
+        if (record->key.root != NULL) {
+            sample_init_record(&s, record, true, 0);
+            run(&s);
+            sample_done(&s);
+        }
+        for (int16_t v = record->versions.min; v <= record->versions.max; v++) {
+            sample_init_record(&s, record, false, v);
+            run(&s);
+            sample_done(&s);
+        }
+    }
+}
+
 void for_each_sample(void (*run)(struct sample *s))
 {
+    for_each_record(run);
     for (size_t i = 0; i < SCHEMA_APIS_COUNT; i++) {
         const struct schema_api *api = SCHEMA_APIS[i];
         for (int16_t v = api->version_min; v <= api->version_max; v++) {

@@ -13,12 +13,14 @@ enum {
     SAMPLE_ARENA_SIZE_MAX = 16 << 20,
 };
 
-/* Request or response of one API in one version. */
+/* Request or response of one API in one version; or key or value of a record. */
 struct sample {
-    const struct schema_api *api;
+    const struct schema_api *api; /* NULL: of a record. */
     const struct schema_message *message;
     int16_t version;
-    void *value; /* The C struct, with its defaults at first. */
+    bool is_flexible;
+    bool ignores_rest; /* What stands behind the last field does no harm. */
+    void *value;       /* The C struct, with its defaults at first. */
     struct arena arena;
     char name[SAMPLE_NAME_SIZE]; /* "fetch_request v12", for failure messages. */
     /* Half of the values are what a handler may know: strings this word, all bytes of ids its first
@@ -27,6 +29,10 @@ struct sample {
 };
 
 void sample_init(struct sample *s, const struct schema_api *api, bool is_request, int16_t version);
+void sample_init_record(struct sample *s,
+                        const struct schema_record *record,
+                        bool is_key,
+                        int16_t version);
 void sample_done(struct sample *s);
 
 /* Random values in every field that the version has, null now and then where it may be. */
@@ -36,5 +42,5 @@ void sample_fill(struct sample *s, struct rand *random);
  * it. The value is valid until the next decode; what it points to lies in *ret_copy (free it). */
 enum err sample_decode(struct sample *s, struct slice bytes, uint8_t **ret_copy);
 
-/* Calls run for every API, direction and version. */
+/* Calls run for every API, direction and version, and for every record, side and version. */
 void for_each_sample(void (*run)(struct sample *s));

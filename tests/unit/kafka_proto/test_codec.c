@@ -128,19 +128,18 @@ Test(codec, every_truncation_fails_and_leaves_the_result_alone)
 
 static void run_trailing_byte(struct sample *s)
 {
-    const bool is_request = s->message == &s->api->request;
     struct trip t;
     write_out(&t, s);
     wbuf_i8(&t.bytes, 0);
     uint8_t *copy = NULL;
     const enum err e = sample_decode(s, wbuf_slice(&t.bytes), &copy);
-    cr_assert(eq(int, e, is_request ? ERR_OK : ERR_CORRUPT), "%s", s->name);
+    cr_assert(eq(int, e, s->ignores_rest ? ERR_OK : ERR_CORRUPT), "%s", s->name);
     free(copy);
     trip_done(&t);
 }
 
 /* Kafka's broker does not look behind the last field of a request; some of its clients do behind
- * that of a response. */
+ * that of a response. Data in a classic group's protocol may be of a newer version than we know. */
 Test(codec, bytes_left_over_are_ignored_in_requests_and_damage_in_responses)
 {
     for_each_sample(run_trailing_byte);
@@ -157,9 +156,8 @@ static void run_huge_counts(struct sample *s)
     struct trip t;
     write_out(&t, s);
     for (size_t pos = 0; pos < t.bytes.size; pos++) {
-        const bool is_flexible = s->version >= s->api->flexible_min;
-        const uint8_t *huge = is_flexible ? compact : plain;
-        const size_t size = is_flexible ? sizeof(compact) : sizeof(plain);
+        const uint8_t *huge = s->is_flexible ? compact : plain;
+        const size_t size = s->is_flexible ? sizeof(compact) : sizeof(plain);
         struct wbuf changed;
         wbuf_init(&changed, MESSAGE_SIZE_MAX);
         wbuf_bytes(&changed, t.bytes.data, pos);

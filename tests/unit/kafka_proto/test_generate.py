@@ -12,16 +12,17 @@ import unittest
 sys.path.insert(0, sys.argv.pop())
 
 import generate  # noqa: E402  (the path comes from the command line)
+import generate_records  # noqa: E402
 
 HEAD = "api 7 sample\nversions 1-5\nflexible 3+\n"
 RESPONSE = "response {\n}\n"
 
 
-def parse(text):
+def parse(text, module=generate):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "sample.def"
         path.write_text(text)
-        return generate.Parser(path).parse()
+        return module.Parser(path).parse()
 
 
 def parse_fields(*fields):
@@ -45,8 +46,10 @@ class Refused(unittest.TestCase):
 
     def test_null(self):
         self.check("null by default but never nullable", "name string = null")
-        self.check("untagged, '= null' only", "cursor cursor? {", "id int32", "}")
+        self.check("nullable struct 'cursor': '= null' only", "cursor cursor? {", "id int32", "}")
         self.check("versions 2-4 are not within 3-5", "name string?2-4 3+")
+        self.check("'always' is for nullable structs", "cursor cursor? 3+ tag 0 = null {", "id int32", "}")
+        self.check("'always' is for nullable structs", "name string? 3+ tag 0 = null always")
 
     def test_structs(self):
         self.check("defined twice", "topics []topic {", "id int32", "}",
@@ -68,6 +71,31 @@ class Refused(unittest.TestCase):
             parse(HEAD + "reply {\n}\n")
         with self.assertRaisesRegex(generate.DefinitionError, "sample.def:5: .* is not closed"):
             parse(HEAD + "request {\n    id int32\n")
+
+
+class Records(unittest.TestCase):
+    HEAD = "versions 0-2\nflexible 2+\n"
+    KEY = "key {\nid string\n}\n"
+
+    def check(self, expected, text):
+        with self.assertRaisesRegex(generate.DefinitionError, expected):
+            parse(text, generate_records)
+
+    def test_refused(self):
+        self.check("expected 'record TYPE NAME' or 'data NAME'", "api 1 sample\n")
+        self.check("expected 'key ...'", "record 1 sample\n" + self.HEAD + "value {\n}\n")
+        self.check("expected 'content ...'", "data sample\n" + self.HEAD + "value {\n}\n")
+        self.check("before the first flexible version",
+                   "record 1 sample\n" + self.HEAD + "key {\nid string tag 0\n}\nvalue {\n}\n")
+        self.check("unexpected 'key {'", "data sample\n" + self.HEAD + "content {\n}\n" + self.KEY)
+
+    def test_accepted(self):
+        record = parse("record 1 sample\n" + self.HEAD + self.KEY + "value {\nid int32 1+\n}\n", generate_records)
+        self.assertEqual([side.name for side in record.sides()], ["sample_key", "sample_value"])
+        self.assertEqual([side.flexible for side in record.sides()], [generate.NEVER, (2, generate.INF)])
+        self.assertEqual((record.header, record.reads_newer), ("sample_record", False))
+        data = parse("data sample\nversions 0-2 newer\nflexible none\ncontent {\n}\n", generate_records)
+        self.assertEqual((data.header, data.reads_newer, data.value.name), ("sample", True, "sample"))
 
 
 class Accepted(unittest.TestCase):

@@ -26,7 +26,7 @@ struct vector {
     const char *kind; /* "request full" */
     struct slice bytes;
     const char *json;
-    bool is_request;
+    bool is_first; /* Request or key, not response or value. */
     bool has_unknown;
 };
 
@@ -100,10 +100,20 @@ static void expect_same_bytes(const struct sample *s, const struct vector *v)
     wbuf_done(&bytes);
 }
 
-static void check_vector(const struct schema_api *api, int16_t version, const struct vector *v)
+/* What vectors are of: an API or a record. */
+struct subject {
+    const struct schema_api *api;
+    const struct schema_record *record;
+};
+
+static void check_vector(const struct subject *subject, int16_t version, const struct vector *v)
 {
     struct sample s;
-    sample_init(&s, api, v->is_request, version);
+    if (subject->api != NULL) {
+        sample_init(&s, subject->api, v->is_first, version);
+    } else {
+        sample_init_record(&s, subject->record, v->is_first, version);
+    }
     uint8_t *copy = NULL;
     cr_assert(eq(int, sample_decode(&s, v->bytes, &copy), ERR_OK), "%s %s", s.name, v->kind);
     expect_dump(&s, v);
@@ -120,10 +130,10 @@ static void check_vector(const struct schema_api *api, int16_t version, const st
 }
 
 /* Returns how many vectors there were. */
-static int check_version(const struct schema_api *api, int16_t version)
+static int check_version(const struct subject *subject, const char *folder, int16_t version)
 {
-    FILE *hex = open_file(api->name, version, "hex");
-    FILE *json = open_file(api->name, version, "json");
+    FILE *hex = open_file(folder, version, "hex");
+    FILE *json = open_file(folder, version, "json");
     char *hex_line = NULL;
     char *json_line = NULL;
     size_t hex_size = 0;
@@ -138,10 +148,10 @@ static int check_version(const struct schema_api *api, int16_t version)
             .kind = hex_line,
             .bytes = parse_hex(digits),
             .json = text,
-            .is_request = strncmp(hex_line, "request", 7) == 0,
+            .is_first = strncmp(hex_line, "request", 7) == 0 || strncmp(hex_line, "key", 3) == 0,
             .has_unknown = strstr(hex_line, "unknown") != NULL,
         };
-        check_vector(api, version, &v);
+        check_vector(subject, version, &v);
         count++;
     }
     free(hex_line);
@@ -155,9 +165,29 @@ Test(golden, messages_are_those_of_the_java_client)
 {
     for (size_t i = 0; i < SCHEMA_APIS_COUNT; i++) {
         const struct schema_api *api = SCHEMA_APIS[i];
+        const struct subject subject = {.api = api};
         for (int16_t v = api->version_min; v <= api->version_max; v++) {
             const int kinds = v >= api->flexible_min ? 4 : 3;
-            cr_assert(eq(int, check_version(api, v), 2 * kinds), "%s v%d", api->name, v);
+            cr_assert(
+                eq(int, check_version(&subject, api->name, v), 2 * kinds), "%s v%d", api->name, v);
+        }
+    }
+}
+
+Test(golden, records_are_those_of_kafkas_coordinator)
+{
+    for (size_t i = 0; i < SCHEMA_INTERNAL_RECORDS_COUNT; i++) {
+        const struct schema_record *record = SCHEMA_INTERNAL_RECORDS[i];
+        const struct subject subject = {.record = record};
+        char folder[128];
+        (void)snprintf(folder, sizeof(folder), "records/%s", record->name);
+        for (int16_t v = record->versions.min; v <= record->versions.max; v++) {
+            const int of_key = record->key.root != NULL && v == record->versions.min ? 3 : 0;
+            const int of_value = v >= record->flexible_min ? 4 : 3;
+            cr_assert(eq(int, check_version(&subject, folder, v), of_key + of_value),
+                      "%s v%d",
+                      folder,
+                      v);
         }
     }
 }

@@ -4,6 +4,7 @@
 
 #include "kafka/proto/api_keys.h"
 #include "kafka/proto/init_producer_id.h"
+#include "kafka/proto/record_types.h"
 #include "kafka/proto/schema.h"
 
 Test(schema, the_table_is_sorted_and_found_by_key)
@@ -20,6 +21,22 @@ Test(schema, the_table_is_sorted_and_found_by_key)
     cr_assert(zero(ptr, (void *)(uintptr_t)schema_api_find(-1)));
     cr_assert(zero(ptr, (void *)(uintptr_t)schema_api_find(4)));
     cr_assert(zero(ptr, (void *)(uintptr_t)schema_api_find((int16_t)(previous + 1))));
+}
+
+Test(schema, records_are_sorted_and_found_by_type)
+{
+    int previous = -1;
+    for (size_t i = 0; i < SCHEMA_INTERNAL_RECORDS_COUNT; i++) {
+        const struct schema_record *record = SCHEMA_INTERNAL_RECORDS[i];
+        cr_assert(le(int, previous, record->type));
+        cr_assert(eq(int, record->type < 0, record->key.root == NULL), "%s", record->name);
+        const struct schema_record *found = schema_record_find(record->type);
+        cr_assert(found == (record->type < 0 ? NULL : record), "%s", record->name);
+        previous = record->type;
+    }
+    cr_assert(schema_record_find(RECORD_CONSUMER_GROUP_REGULAR_EXPRESSION) != NULL);
+    cr_assert(schema_record_find(9) == NULL);
+    cr_assert(schema_record_find(INT16_MIN) == NULL);
 }
 
 /* Kafka 4.3: what must not be advertised, and what is never flexible. */

@@ -6,9 +6,11 @@ import java.lang.reflect.Method;
 import java.lang.reflect.ParameterizedType;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.DirectoryStream;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.HexFormat;
 import java.util.List;
@@ -30,6 +32,7 @@ import org.apache.kafka.common.protocol.types.TaggedFields;
 import org.apache.kafka.common.protocol.types.Type;
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.SimpleRecord;
+import org.apache.kafka.coordinator.group.generated.ConsumerGroupMemberMetadataValue;
 
 /**
  * Writes test vectors for the wire codec with Kafka's own Java client.
@@ -67,6 +70,58 @@ public final class Golden {
         }
         headers.add(0, "# key version request-header response-header (correlation id 66051, client id \"golden-ü\")");
         Files.write(out.resolve("headers.txt"), headers);
+        try (DirectoryStream<Path> records = Files.newDirectoryStream(defs.resolve("records"), "*.def")) {
+            for (Path def : records) {
+                golden.writeRecord(def.getFileName().toString().replace(".def", ""));
+            }
+        }
+    }
+
+    /** Key and value of a record of __consumer_offsets, or data that travels as bytes. */
+    private void writeRecord(String record) throws Exception {
+        Path folder = Files.createDirectories(out.resolve("records").resolve(record));
+        if (record.startsWith("consumer_protocol_")) {
+            Class<?> content = Class.forName("org.apache.kafka.common.message." + upperCamel(record));
+            writeRecordVersions(folder, null, content);
+        } else {
+            String name = "org.apache.kafka.coordinator.group.generated." + upperCamel(record);
+            writeRecordVersions(folder, Class.forName(name + "Key"), Class.forName(name + "Value"));
+        }
+    }
+
+    private void writeRecordVersions(Path folder, Class<?> key, Class<?> value) throws Exception {
+        Schema[] schemas = (Schema[]) value.getField("SCHEMAS").get(null);
+        for (short v = 0; v < schemas.length; v++) {
+            List<String> hexLines = new ArrayList<>();
+            List<String> jsonLines = new ArrayList<>();
+            if (key != null && v == 0) {
+                addVectors("key", key, ((Schema[]) key.getField("SCHEMAS").get(null))[0], v, hexLines, jsonLines);
+            }
+            addVectors("value", value, schemas[v], v, hexLines, jsonLines);
+            Files.write(folder.resolve("v" + v + ".hex"), hexLines);
+            Files.write(folder.resolve("v" + v + ".json"), jsonLines);
+        }
+    }
+
+    private void addVectors(String direction, Class<?> type, Schema schema, short version,
+                            List<String> hexLines, List<String> jsonLines) throws Exception {
+        for (Shape s : Shape.values()) {
+            boolean flexible = Arrays.stream(schema.fields()).anyMatch(f -> f.def.type instanceof TaggedFields);
+            if (s == Shape.UNKNOWN && !flexible) {
+                continue;
+            }
+            shape = s;
+            counter = 0;
+            ApiMessage message = (ApiMessage) type.getDeclaredConstructor().newInstance();
+            if (s != Shape.DEFAULT) {
+                fill(message, schema);
+            } else if (message instanceof ConsumerGroupMemberMetadataValue member) {
+                member.setClassicMemberMetadata(null); /* As Kafka's coordinator does: always. */
+            }
+            String name = direction + " " + s.name().toLowerCase() + " ";
+            hexLines.add(name + hex(message, version));
+            jsonLines.add(name + json.writeValueAsString(toJson(message, version)));
+        }
     }
 
     private void writeApi(ApiMessageType type, String api) throws Exception {
@@ -135,7 +190,7 @@ public final class Golden {
         }
         if (type instanceof ArrayOf || type instanceof CompactArrayOf) {
             field.set(message, array(field, type.arrayElementType().get(), field.get(message)));
-        } else if (field.getType().getName().startsWith("org.apache.kafka.common.message.")) {
+        } else if (Message.class.isAssignableFrom(field.getType())) {
             Message inner = (Message) field.getType().getDeclaredConstructor().newInstance();
             fill(inner, schemaOf(type));
             field.set(message, inner);
@@ -245,6 +300,11 @@ public final class Golden {
     private static String snake(String name) {
         return name.replaceAll("([A-Z]+)([A-Z][a-z])", "$1_$2")
             .replaceAll("([a-z0-9])([A-Z])", "$1_$2").toLowerCase();
+    }
+
+    private static String upperCamel(String snake) {
+        String text = camel(snake);
+        return text.substring(0, 1).toUpperCase() + text.substring(1);
     }
 
     private static String camel(String snake) {
