@@ -388,6 +388,7 @@ enum client_reset {
     CLIENT_RESET_NONE,  /* ERR_OUT_OF_RANGE, and the partition waits for a seek. */
     CLIENT_RESET_START, /* Goes on at the first record that is there. */
     CLIENT_RESET_END,   /* Goes on behind the last record. */
+    CLIENT_RESET_AGO,   /* Goes on at the first record that is reset_ago_ms old or younger. */
 };
 
 struct client_consumer_options {
@@ -395,10 +396,12 @@ struct client_consumer_options {
     uint32_t partition_size_max; /* Per partition of one answer, and read ahead. 0: 1 MiB. */
     size_t buffer_size;          /* Answers that are kept; nothing is asked above. 0: 64 MiB. */
     enum client_reset reset;     /* For a position that is not, or no longer, in the log. */
+    int64_t reset_ago_ms;        /* For CLIENT_RESET_AGO. */
     bool is_read_committed;      /* Skip aborted transactions and open ones. */
 };
 
 struct client_record {
+    const char *topic;
     int32_t partition;
     int64_t offset;
     int64_t timestamp;

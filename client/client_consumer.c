@@ -22,14 +22,12 @@ static uint32_t size_or(uint32_t size, uint32_t fallback)
     return size > INT32_MAX ? INT32_MAX : size;
 }
 
-enum err client_consumer_new(struct client *c,
-                             const char *topic,
-                             const struct client_consumer_options *options,
-                             struct client_consumer **ret_consumer)
+struct client_consumer *client_consumer_create(struct client *c,
+                                               const struct client_consumer_options *options)
 {
     struct client_consumer *s = calloc(1, sizeof(*s));
     if (s == NULL) {
-        return client_fail(c, ERR_BUSY, "no memory for a consumer");
+        return NULL;
     }
     s->client = c;
     s->failed_partition = -1;
@@ -42,13 +40,30 @@ enum err client_consumer_new(struct client *c,
     o->buffer_size = o->buffer_size == 0 ? BUFFER_SIZE_DEFAULT : o->buffer_size;
     list_init(&s->link);
     list_init(&s->requests);
-    enum err e = client_topic_init(c, topic, &s->topic);
-    if (e != ERR_OK) {
-        free(s);
-        return e;
-    }
+    list_init(&s->topic.link);
     client_lock(c);
     list_push_back(&c->consumers, &s->link);
+    client_unlock(c);
+    return s;
+}
+
+enum err client_consumer_new(struct client *c,
+                             const char *topic,
+                             const struct client_consumer_options *options,
+                             struct client_consumer **ret_consumer)
+{
+    struct client_topic t;
+    enum err e = client_topic_init(c, topic, &t);
+    if (e != ERR_OK) {
+        return e;
+    }
+    struct client_consumer *s = client_consumer_create(c, options);
+    if (s == NULL) {
+        client_topic_done(&t);
+        return client_fail(c, ERR_BUSY, "no memory for a consumer");
+    }
+    client_lock(c);
+    s->topic = t;
     client_topic_follow(c, &s->topic);
     client_unlock(c);
     *ret_consumer = s;
@@ -117,10 +132,12 @@ int32_t client_consumer_partitions_count(struct client_consumer *s)
 
 /* ---- positions ---- */
 
-struct client_position *client_position_find(const struct client_consumer *s, int32_t partition)
+struct client_position *client_position_find(const struct client_consumer *s,
+                                             const struct client_topic *topic,
+                                             int32_t partition)
 {
     for (size_t i = 0; i < s->positions_count; i++) {
-        if (s->positions[i]->partition == partition) {
+        if (s->positions[i]->partition == partition && s->positions[i]->topic == topic) {
             return s->positions[i];
         }
     }
@@ -144,22 +161,37 @@ void client_position_move(struct client_consumer *s,
     p->err = ERR_OK;
 }
 
-static enum err add_position(struct client_consumer *s, int32_t partition)
+struct client_position *
+client_position_add(struct client_consumer *s, struct client_topic *topic, int32_t partition)
 {
     struct client_position **grown =
         realloc(s->positions, (s->positions_count + 1) * sizeof(struct client_position *));
     if (grown == NULL) {
-        return ERR_BUSY;
+        return NULL;
     }
     s->positions = grown;
     struct client_position *p = calloc(1, sizeof(*p));
-    if (p == NULL) {
-        return ERR_BUSY;
+    if (p != NULL) {
+        p->topic = topic;
+        p->partition = partition;
+        p->committed = CLIENT_OFFSET_UNKNOWN;
+        list_init(&p->chunks);
+        s->positions[s->positions_count++] = p;
     }
-    p->partition = partition;
-    list_init(&p->chunks);
-    s->positions[s->positions_count++] = p;
-    return ERR_OK;
+    return p;
+}
+
+void client_position_remove(struct client_consumer *s, struct client_position *p)
+{
+    drop_chunks(s, p);
+    size_t kept = 0;
+    for (size_t i = 0; i < s->positions_count; i++) {
+        if (s->positions[i] != p) {
+            s->positions[kept++] = s->positions[i];
+        }
+    }
+    s->positions_count = kept;
+    free(p);
 }
 
 static enum err
@@ -168,6 +200,7 @@ assign(struct client_consumer *s, int32_t partition, int64_t offset, int64_t que
     char why[CLIENT_WHY_SIZE];
     struct client *c = s->client;
     enum err e = ERR_OK;
+    struct client_position *p = NULL;
     client_lock(c);
     if (partition < 0 || partition >= s->topic.partitions_count) {
         e = client_say(why,
@@ -176,12 +209,12 @@ assign(struct client_consumer *s, int32_t partition, int64_t offset, int64_t que
                        s->topic.name,
                        partition,
                        s->topic.partitions_count - 1);
-    } else if (client_position_find(s, partition) != NULL) {
+    } else if (client_position_find(s, &s->topic, partition) != NULL) {
         e = client_say(why, ERR_INVALID, "partition %d is assigned already", partition);
-    } else if (add_position(s, partition) != ERR_OK) {
+    } else if ((p = client_position_add(s, &s->topic, partition)) == NULL) {
         e = client_say(why, ERR_BUSY, "no memory for a partition");
     } else {
-        client_position_move(s, client_position_find(s, partition), offset, question);
+        client_position_move(s, p, offset, question);
     }
     client_unlock(c);
     return e == ERR_OK ? ERR_OK : client_fail(c, e, "%s", why);
@@ -219,7 +252,7 @@ static enum err
 lock_position(struct client_consumer *s, int32_t partition, struct client_position **ret)
 {
     client_lock(s->client);
-    *ret = client_position_find(s, partition);
+    *ret = client_position_find(s, &s->topic, partition);
     if (*ret != NULL) {
         return ERR_OK;
     }
@@ -234,15 +267,7 @@ enum err client_consumer_unassign(struct client_consumer *s, int32_t partition)
     if (e != ERR_OK) {
         return e;
     }
-    drop_chunks(s, p);
-    size_t kept = 0;
-    for (size_t i = 0; i < s->positions_count; i++) {
-        if (s->positions[i] != p) {
-            s->positions[kept++] = s->positions[i];
-        }
-    }
-    s->positions_count = kept;
-    free(p);
+    client_position_remove(s, p);
     client_unlock(s->client);
     return ERR_OK;
 }
@@ -263,23 +288,29 @@ enum err client_consumer_seek(struct client_consumer *s, int32_t partition, int6
     return ERR_OK;
 }
 
-/* Where the program is: before records that client_consumer_next still has to hand out. */
-static int64_t offset_of(const struct client_consumer *s, const struct client_position *p)
+int64_t client_position_offset(const struct client_consumer *s, const struct client_position *p)
 {
     const bool has_more = s->current_position == p && s->records_next < s->records.records_count;
     return has_more ? s->records.records[s->records_next].offset : p->offset;
 }
 
-/* What is paused must not take room that others need: it is read ahead of again when it goes on. So
- * is what comes of a fetch that is on its way. */
-static void drop_ahead(struct client_consumer *s, struct client_position *p)
+void client_position_drop_ahead(struct client_consumer *s, struct client_position *p)
 {
     const bool is_fetched = p->is_asked && p->fetch_offset >= 0;
     if (is_fetched || s->current_position == p || !list_is_empty(&p->chunks)) {
         const int64_t end = p->end;
-        client_position_move(s, p, offset_of(s, p), CLIENT_OFFSET_UNKNOWN);
+        client_position_move(s, p, client_position_offset(s, p), CLIENT_OFFSET_UNKNOWN);
         p->end = end;
     }
+}
+
+void client_position_pause(struct client_consumer *s, struct client_position *p, bool is_paused)
+{
+    if (is_paused) {
+        client_position_drop_ahead(s, p);
+    }
+    p->is_paused = is_paused;
+    client_wake(s->client, 0);
 }
 
 static enum err set_paused(struct client_consumer *s, int32_t partition, bool is_paused)
@@ -289,11 +320,7 @@ static enum err set_paused(struct client_consumer *s, int32_t partition, bool is
     if (e != ERR_OK) {
         return e;
     }
-    if (is_paused) {
-        drop_ahead(s, p);
-    }
-    p->is_paused = is_paused;
-    client_wake(s->client, 0);
+    client_position_pause(s, p, is_paused);
     client_unlock(s->client);
     return ERR_OK;
 }
@@ -311,8 +338,8 @@ enum err client_consumer_resume(struct client_consumer *s, int32_t partition)
 int64_t client_consumer_position(struct client_consumer *s, int32_t partition)
 {
     client_lock(s->client);
-    const struct client_position *p = client_position_find(s, partition);
-    const int64_t offset = p != NULL && p->offset >= 0 ? offset_of(s, p) : -1;
+    const struct client_position *p = client_position_find(s, &s->topic, partition);
+    const int64_t offset = p != NULL && p->offset >= 0 ? client_position_offset(s, p) : -1;
     client_unlock(s->client);
     return offset;
 }
@@ -320,7 +347,7 @@ int64_t client_consumer_position(struct client_consumer *s, int32_t partition)
 int64_t client_consumer_end(struct client_consumer *s, int32_t partition)
 {
     client_lock(s->client);
-    const struct client_position *p = client_position_find(s, partition);
+    const struct client_position *p = client_position_find(s, &s->topic, partition);
     const int64_t end = p != NULL && p->end >= 0 ? p->end : -1;
     client_unlock(s->client);
     return end;
@@ -428,13 +455,14 @@ static enum err unreadable(struct client_consumer *s, enum err e, char why[CLIEN
 {
     struct client_position *p = s->current_position;
     s->failed_partition = p->partition;
+    s->failed_topic = p->topic->name;
     if (e == ERR_BUSY) {
-        return client_say(why, e, "no memory for records of %s[%d]", s->topic.name, p->partition);
+        return client_say(why, e, "no memory for records of %s[%d]", p->topic->name, p->partition);
     }
     (void)client_say(why,
                      e,
                      "%s[%d] holds a damaged batch at offset %lld (%s)",
-                     s->topic.name,
+                     p->topic->name,
                      p->partition,
                      (long long)p->offset,
                      err_name(e));
@@ -448,7 +476,7 @@ static enum err read_current(struct client_consumer *s, char why[CLIENT_WHY_SIZE
 {
     struct client_position *p = s->current_position;
     client_unlock(s->client);
-    enum err e = client_walk_next(&s->current->walk, p->partition, &s->records);
+    enum err e = client_walk_next(&s->current->walk, p->topic->name, p->partition, &s->records);
     client_lock(s->client);
     if (e == ERR_OK || e == ERR_EOF) {
         p->offset = s->current->walk.offset;
@@ -473,11 +501,34 @@ static enum err take_error(struct client_consumer *s, char why[CLIENT_WHY_SIZE])
             const enum err e = p->err;
             memcpy(why, p->why, CLIENT_WHY_SIZE);
             s->failed_partition = p->partition;
+            s->failed_topic = p->topic->name;
             p->err = ERR_OK;
             return e;
         }
     }
     return ERR_OK;
+}
+
+void client_consumer_begin(struct client_consumer *s)
+{
+    s->failed_partition = -1;
+    s->failed_topic = NULL;
+    if (s->polled_serial < s->serial) {
+        s->polled_serial = s->serial;
+        client_wake(s->client, 0);
+    }
+}
+
+enum err client_consumer_read(struct client_consumer *s, char why[CLIENT_WHY_SIZE])
+{
+    while (take_chunk(s)) {
+        enum err e = read_current(s, why);
+        if (e != ERR_EOF) {
+            return e;
+        }
+    }
+    enum err e = take_error(s, why);
+    return e != ERR_OK ? e : client_say(why, ERR_TIMED_OUT, "no record came in time");
 }
 
 /* Fills s->records. Ends early when the end is reached meanwhile. */
@@ -487,31 +538,18 @@ wait_for_records(struct client_consumer *s, uint32_t timeout_ms, char why[CLIENT
     struct client *c = s->client;
     const uint64_t deadline_us = client_after_us(c, timeout_ms);
     const bool was_at_end = is_at_end(s);
-    s->failed_partition = -1;
-    if (s->polled_serial < s->serial) {
-        s->polled_serial = s->serial;
-        client_wake(c, 0);
-    }
+    client_consumer_begin(s);
     for (;;) {
-        while (take_chunk(s)) {
-            enum err e = read_current(s, why);
-            if (e != ERR_EOF) {
-                return e;
-            }
-        }
-        enum err e = take_error(s, why);
-        if (e != ERR_OK) {
+        enum err e = client_consumer_read(s, why);
+        if (e != ERR_TIMED_OUT || client_now_us(c) >= deadline_us ||
+            (is_at_end(s) && !was_at_end)) {
             return e;
-        }
-        if (client_now_us(c) >= deadline_us || (is_at_end(s) && !was_at_end)) {
-            return client_say(why, ERR_TIMED_OUT, "no record came in time");
         }
         client_wait(c, deadline_us);
     }
 }
 
-/* What was handed out before is the consumer's again. */
-static void release_records(struct client_consumer *s)
+void client_consumer_release(struct client_consumer *s)
 {
     s->records.records_count = 0;
     s->records_next = 0;
@@ -529,7 +567,7 @@ enum err client_consumer_poll(struct client_consumer *s,
     if (!client_can_wait(c)) {
         e = client_say(why, ERR_INVALID, "a callback must not wait for records");
     } else if (s->records_next == s->records.records_count) {
-        release_records(s);
+        client_consumer_release(s);
         e = wait_for_records(s, timeout_ms, why);
     }
     if (e == ERR_OK) {

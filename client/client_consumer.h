@@ -1,4 +1,5 @@
-/* The consumer from inside.
+/* The consumer from inside: partitions of one topic that the program assigns, or of many that a
+ * group does (client_member.h).
  *
  *   client_consumer.c   the program's side: positions, records handed out
  *   client_records.h    walking the batches of an answer
@@ -22,6 +23,7 @@
 
 enum {
     CLIENT_OFFSET_UNKNOWN = -3,
+    CLIENT_OFFSET_COMMITTED = -4, /* As a question: where the group is. Its member asks. */
 };
 
 /* The bytes of one answer, shared by its chunks. */
@@ -40,17 +42,20 @@ struct client_chunk {
 };
 
 struct client_position {
+    struct client_topic *topic; /* The owner's, and followed; outlives the position. */
     int32_t partition;
     uint64_t serial;      /* Of the assignment or seek: answers from before are dropped. */
     int64_t offset;       /* Of the next record to hand out, or unknown. */
     int64_t fetch_offset; /* Of the next record to ask for, or unknown. */
-    int64_t question;     /* How to find it then: a time, or CLIENT_OFFSET_... */
+    int64_t question;     /* How to find it then: a time, CLIENT_OFFSET_..., or the one below. */
     int64_t end;          /* As the latest answer told, or unknown. */
     struct list chunks;
     size_t chunks_size;
     bool is_paused;
     bool is_asked;       /* A request about it is on its way. */
     bool is_halted;      /* Nothing is fetched until it is moved. */
+    bool is_leaving;     /* Of a member: about to be given up, nothing is fetched any more. */
+    int64_t committed;   /* Of a member: what the group has as far as known, or unknown. */
     uint32_t failures;   /* In a row. */
     uint64_t failing_us; /* Since when. */
     uint64_t retry_us;
@@ -62,7 +67,7 @@ struct client_consumer {
     struct list link; /* client.consumers */
     struct client *client;
     struct client_consumer_options options; /* Defaults filled in. */
-    struct client_topic topic;
+    struct client_topic topic; /* Without a name: positions are of topics of a member's. */
     struct client_position **positions;
     size_t positions_count;
     struct list requests; /* On their way; struct client_fetch. */
@@ -79,12 +84,42 @@ struct client_consumer {
     struct client_records records;
     size_t records_next;      /* Of client_consumer_next. */
     int32_t failed_partition; /* -1: none. */
+    const char *failed_topic;
 };
+
+/* A consumer of no topic, in the client's list; without the lock. NULL without memory. */
+struct client_consumer *client_consumer_create(struct client *c,
+                                               const struct client_consumer_options *options);
+/* For the program's thread: fills s->records with what is here; ERR_TIMED_OUT: nothing is. Leaves
+ * the lock meanwhile. Other errors are about one partition. */
+enum err client_consumer_read(struct client_consumer *s, char why[CLIENT_WHY_SIZE]);
+/* What was set up since the last poll may be asked about. */
+void client_consumer_begin(struct client_consumer *s);
+/* What was handed out before is the consumer's again. */
+void client_consumer_release(struct client_consumer *s);
 
 /* Asks for what is missing. Lowers *next_us to when it has to run again. */
 void client_consumers_turn(struct client *c, uint64_t *next_us);
 
-struct client_position *client_position_find(const struct client_consumer *s, int32_t partition);
+struct client_position *client_position_find(const struct client_consumer *s,
+                                             const struct client_topic *topic,
+                                             int32_t partition);
+/* Nothing is asked yet: to be moved. NULL without memory. */
+struct client_position *
+client_position_add(struct client_consumer *s, struct client_topic *topic, int32_t partition);
+void client_position_remove(struct client_consumer *s, struct client_position *p);
+/* Where the program is: before records that it did not get yet. May be unknown. */
+int64_t client_position_offset(const struct client_consumer *s, const struct client_position *p);
+/* What is paused must not take room that others need: it is read ahead of again when it goes on.
+ */
+void client_position_pause(struct client_consumer *s, struct client_position *p, bool is_paused);
+/* Drops what was read ahead, and what comes of a fetch that is on its way. */
+void client_position_drop_ahead(struct client_consumer *s, struct client_position *p);
+/* Goes on where the options' reset says; halts with e if they say nothing. */
+void client_position_reset(struct client_consumer *s,
+                           struct client_position *p,
+                           enum err e,
+                           const char *why);
 /* True if the thread may ask something about it now; else *next_us may be lowered. */
 bool client_position_is_due(struct client_consumer *s,
                             const struct client_position *p,
@@ -115,9 +150,11 @@ void client_starts_ask(struct client_consumer *s, int32_t node_id, uint64_t now_
 
 /* Which positions a request is about; they may have moved or gone when the answer comes. */
 struct client_asked {
+    struct client_topic *topic; /* Gone when the position is. */
     int32_t partition;
     uint64_t serial;
     int64_t offset;
+    int64_t question;
 };
 
 struct client_fetch {
@@ -136,6 +173,10 @@ struct client_fetch {
 struct client_fetch *client_fetch_new(struct client_consumer *s);
 void client_fetch_free(struct client_fetch *x);
 void client_fetch_add(struct client_fetch *x, struct client_position *p);
+/* Topic by topic, as requests have it. */
+void client_fetch_sort(struct client_fetch *x);
+/* How many from first on are of one topic. */
+size_t client_fetch_run(const struct client_fetch *x, size_t first);
 /* The position that was asked for, unless it has moved since; is_asked is taken back. */
 struct client_position *client_fetch_take(struct client_fetch *x, size_t index);
 /* For client_consumer_free: what is on its way is nobody's any more. */

@@ -51,18 +51,44 @@ void client_fetch_free(struct client_fetch *x)
 void client_fetch_add(struct client_fetch *x, struct client_position *p)
 {
     p->is_asked = true;
-    x->asked[x->asked_count++] = (struct client_asked){p->partition, p->serial, p->fetch_offset};
+    x->asked[x->asked_count++] =
+        (struct client_asked){p->topic, p->partition, p->serial, p->fetch_offset, p->question};
+}
+
+static int by_topic(const void *a, const void *b)
+{
+    const struct client_asked *left = a;
+    const struct client_asked *right = b;
+    const int order = strcmp(left->topic->name, right->topic->name);
+    return order != 0 ? order : (left->serial > right->serial) - (left->serial < right->serial);
+}
+
+void client_fetch_sort(struct client_fetch *x)
+{
+    if (client_fetch_run(x, 0) < x->asked_count) {
+        qsort(x->asked, x->asked_count, sizeof(*x->asked), by_topic);
+    }
+}
+
+size_t client_fetch_run(const struct client_fetch *x, size_t first)
+{
+    size_t end = first;
+    while (end < x->asked_count && x->asked[end].topic == x->asked[first].topic) {
+        end++;
+    }
+    return end - first;
 }
 
 struct client_position *client_fetch_take(struct client_fetch *x, size_t index)
 {
-    const struct client_asked *asked = &x->asked[index];
-    struct client_position *p = client_position_find(x->consumer, asked->partition);
-    if (p == NULL || p->serial != asked->serial) {
-        return NULL;
+    const struct client_consumer *s = x->consumer;
+    for (size_t i = 0; i < s->positions_count; i++) {
+        if (s->positions[i]->serial == x->asked[index].serial) {
+            s->positions[i]->is_asked = false;
+            return s->positions[i];
+        }
     }
-    p->is_asked = false;
-    return p;
+    return NULL;
 }
 
 void client_fetch_abandon(struct client_consumer *s)
@@ -100,7 +126,7 @@ void client_position_failed(struct client_consumer *s,
     p->failing_us = p->failures == 0 ? now_us : p->failing_us;
     p->failures++;
     p->retry_us = now_us + client_back_off_us(c, p->failures);
-    client_topic_want(c, &s->topic);
+    client_topic_want(c, p->topic);
     if (now_us - p->failing_us >= FAILING_MS_MAX * (uint64_t)1000) {
         p->failing_us = now_us;
         p->err = client_say(p->why, e, "%s", why);
@@ -167,15 +193,29 @@ static void take_records(struct client_consumer *s,
     p->is_halted |= is_damaged;
 }
 
-static void out_of_range(struct client_consumer *s, struct client_position *p, const char *why)
+void client_position_reset(struct client_consumer *s,
+                           struct client_position *p,
+                           enum err e,
+                           const char *why)
 {
-    if (s->options.reset == CLIENT_RESET_NONE) {
-        client_position_halt(p, ERR_OUT_OF_RANGE, why);
-        return;
-    }
     /* What is buffered is still good: only what follows is somewhere else. */
     p->fetch_offset = CLIENT_OFFSET_UNKNOWN;
-    p->question = s->options.reset == CLIENT_RESET_START ? CLIENT_OFFSET_START : CLIENT_OFFSET_END;
+    switch (s->options.reset) {
+    case CLIENT_RESET_NONE:
+        client_position_halt(p, e, why);
+        break;
+    case CLIENT_RESET_START:
+        p->question = CLIENT_OFFSET_START;
+        break;
+    case CLIENT_RESET_END:
+        p->question = CLIENT_OFFSET_END;
+        break;
+    case CLIENT_RESET_AGO: {
+        const int64_t time_ms = clock_wall_ms(s->client->env->clock) - s->options.reset_ago_ms;
+        p->question = time_ms > 0 ? time_ms : 0;
+        break;
+    }
+    }
 }
 
 static void take_partition(struct client_consumer *s,
@@ -196,12 +236,12 @@ static void take_partition(struct client_consumer *s,
     enum err e = client_say(why,
                             client_err_of(code),
                             "cannot read %s[%d] at offset %lld: %s",
-                            s->topic.name,
+                            p->topic->name,
                             p->partition,
                             (long long)p->fetch_offset,
                             client_error_text(code));
     if (code == KAFKA_OFFSET_OUT_OF_RANGE) {
-        out_of_range(s, p, why);
+        client_position_reset(s, p, ERR_OUT_OF_RANGE, why);
     } else if (kafka_error_is_retriable(code)) {
         client_position_failed(s, p, e, why);
     } else {
@@ -209,13 +249,17 @@ static void take_partition(struct client_consumer *s,
     }
 }
 
-static const struct fetch_response_partition *find_answer(const struct fetch_response *response,
-                                                          int32_t partition)
+static const struct fetch_response_partition *find_answer(const struct client_fetch *x,
+                                                          const struct client_position *p)
 {
+    const struct fetch_response *response = x->response;
     for (size_t i = 0; i < response->responses_count; i++) {
         const struct fetch_response_topic *t = &response->responses[i];
-        for (size_t j = 0; j < t->partitions_count; j++) {
-            if (t->partitions[j].partition_index == partition) {
+        const bool is_it = x->call.version >= TOPIC_ID_VERSION_MIN
+                               ? uuid_equal(&t->topic_id, &p->topic->id)
+                               : slice_equal_string(t->topic, p->topic->name);
+        for (size_t j = 0; is_it && j < t->partitions_count; j++) {
+            if (t->partitions[j].partition_index == p->partition) {
                 return &t->partitions[j];
             }
         }
@@ -226,11 +270,9 @@ static const struct fetch_response_partition *find_answer(const struct fetch_res
 static void
 take_answer(struct client_consumer *s, struct client_fetch *x, struct client_frame *frame)
 {
-    const struct fetch_response *response = x->response;
     for (size_t i = 0; i < x->asked_count; i++) {
         struct client_position *p = client_fetch_take(x, i);
-        const struct fetch_response_partition *answer =
-            find_answer(response, x->asked[i].partition);
+        const struct fetch_response_partition *answer = p != NULL ? find_answer(x, p) : NULL;
         if (p != NULL && answer != NULL) {
             take_partition(s, p, answer, frame);
         } else if (p != NULL) {
@@ -262,8 +304,8 @@ static void on_fetched(struct client_call *call)
     if (e == ERR_OK && response->error_code != KAFKA_NONE) {
         e = client_say(call->why,
                        client_err_of(response->error_code),
-                       "cannot read %s: %s",
-                       s->topic.name,
+                       "cannot read from node %d: %s",
+                       call->node_id,
                        client_error_text(response->error_code));
     }
     struct client_frame *frame = e == ERR_OK ? calloc(1, sizeof(*frame)) : NULL;
@@ -294,10 +336,10 @@ bool client_position_is_due(struct client_consumer *s,
                             uint64_t now_us,
                             uint64_t *next_us)
 {
-    if (p->is_asked || p->is_halted || p->is_paused || p->serial > s->polled_serial) {
+    if (p->is_asked || p->is_halted || p->is_paused || p->is_leaving || p->serial > s->polled_serial) {
         return false;
     }
-    if (p->failures > 0 && s->topic.is_wanted) {
+    if (p->failures > 0 && p->topic->is_wanted) {
         return false; /* Who leads is asked first. */
     }
     if (p->retry_us > now_us) {
@@ -319,7 +361,7 @@ static struct client_fetch *gather(struct client_consumer *s, int32_t node_id, u
     uint64_t ignored = 0;
     for (size_t i = 0; x != NULL && i < s->positions_count; i++) {
         struct client_position *p = s->positions[i];
-        if (s->topic.leaders[p->partition] == node_id && p->fetch_offset >= 0 && !is_full(s, p) &&
+        if (p->topic->leaders[p->partition] == node_id && p->fetch_offset >= 0 && !is_full(s, p) &&
             client_position_is_due(s, p, now_us, &ignored)) {
             client_fetch_add(x, p);
         }
@@ -335,7 +377,7 @@ static bool has_full(const struct client_consumer *s, int32_t node_id)
 {
     for (size_t i = 0; i < s->positions_count; i++) {
         const struct client_position *p = s->positions[i];
-        if (s->topic.leaders[p->partition] == node_id && !p->is_paused && is_full(s, p)) {
+        if (p->topic->leaders[p->partition] == node_id && !p->is_paused && is_full(s, p)) {
             return true;
         }
     }
@@ -348,10 +390,11 @@ static bool fill_fetch(struct client_fetch *x, int32_t wait_ms)
     struct client_consumer *s = x->consumer;
     struct fetch_request *request = arena_alloc(&x->arena, sizeof(*request));
     struct fetch_response *response = arena_alloc(&x->arena, sizeof(*response));
-    struct fetch_request_topic *t = arena_alloc(&x->arena, sizeof(*t));
+    struct fetch_request_topic *topics =
+        arena_alloc_array(&x->arena, x->asked_count, sizeof(*topics));
     struct fetch_request_partition *partitions =
         arena_alloc_array(&x->arena, x->asked_count, sizeof(*partitions));
-    if (request == NULL || response == NULL || t == NULL || partitions == NULL) {
+    if (request == NULL || response == NULL || topics == NULL || partitions == NULL) {
         return false;
     }
     fetch_response_init(response);
@@ -360,13 +403,16 @@ static bool fill_fetch(struct client_fetch *x, int32_t wait_ms)
     request->min_bytes = 1;
     request->max_bytes = (int32_t)s->options.fetch_size_max;
     request->isolation_level = s->options.is_read_committed;
-    request->topics = t;
-    request->topics_count = 1;
-    fetch_request_topic_init(t);
-    t->topic = slice_of_string(s->topic.name);
-    t->topic_id = s->topic.id;
-    t->partitions = partitions;
-    t->partitions_count = x->asked_count;
+    request->topics = topics;
+    client_fetch_sort(x);
+    for (size_t i = 0; i < x->asked_count; i += client_fetch_run(x, i)) {
+        struct fetch_request_topic *t = &topics[request->topics_count++];
+        fetch_request_topic_init(t);
+        t->topic = slice_of_string(x->asked[i].topic->name);
+        t->topic_id = x->asked[i].topic->id;
+        t->partitions = &partitions[i];
+        t->partitions_count = client_fetch_run(x, i);
+    }
     for (size_t i = 0; i < x->asked_count; i++) {
         fetch_request_partition_init(&partitions[i]);
         partitions[i].partition = x->asked[i].partition;
@@ -375,6 +421,16 @@ static bool fill_fetch(struct client_fetch *x, int32_t wait_ms)
     }
     x->request = request;
     x->response = response;
+    return true;
+}
+
+static bool has_all_ids(const struct client_fetch *x)
+{
+    for (size_t i = 0; i < x->asked_count; i++) {
+        if (uuid_is_zero(&x->asked[i].topic->id)) {
+            return false;
+        }
+    }
     return true;
 }
 
@@ -393,7 +449,7 @@ static void ask(struct client_consumer *s, int32_t node_id, uint64_t now_us)
     }
     x->call = (struct client_call){
         .api_key = API_FETCH,
-        .version_max = uuid_is_zero(&s->topic.id) ? TOPIC_ID_VERSION_MIN - 1 : 0,
+        .version_max = has_all_ids(x) ? 0 : TOPIC_ID_VERSION_MIN - 1,
         .node_id = node_id,
         .owner = s,
         .timeout_ms = c->timeout_ms + (uint32_t)wait_ms,
@@ -424,16 +480,16 @@ static void look_at(struct client_consumer *s, struct client_position *p, uint64
     if (!client_position_is_due(s, p, now_us, next_us)) {
         return;
     }
-    const int32_t node_id = s->topic.leaders[p->partition];
+    const int32_t node_id = p->topic->leaders[p->partition];
     if (node_id < 0 || !client_node_is_known(s->client, node_id)) {
         char why[CLIENT_WHY_SIZE];
         enum err e = client_say(
-            why, ERR_NOT_LEADER, "%s[%d] has no leader now", s->topic.name, p->partition);
+            why, ERR_NOT_LEADER, "%s[%d] has no leader now", p->topic->name, p->partition);
         client_position_failed(s, p, e, why);
         *next_us = p->retry_us < *next_us ? p->retry_us : *next_us;
-    } else if (p->fetch_offset < 0) {
+    } else if (p->fetch_offset < 0 && p->question != CLIENT_OFFSET_COMMITTED) {
         client_starts_ask(s, node_id, now_us);
-    } else if (!is_full(s, p) && s->buffered_size < s->options.buffer_size &&
+    } else if (p->fetch_offset >= 0 && !is_full(s, p) && s->buffered_size < s->options.buffer_size &&
                !has_fetch_at(s, node_id)) {
         ask(s, node_id, now_us);
     }
@@ -441,11 +497,12 @@ static void look_at(struct client_consumer *s, struct client_position *p, uint64
 
 static void turn(struct client_consumer *s, uint64_t *next_us)
 {
-    const bool is_gone = s->topic.unknown_count >= GONE_ATTEMPTS;
     for (size_t i = 0; i < s->positions_count; i++) {
         struct client_position *p = s->positions[i];
-        if (is_gone && !p->is_halted) {
-            client_position_halt(p, ERR_TOPIC_UNKNOWN, s->topic.why);
+        if (p->topic->unknown_count >= GONE_ATTEMPTS && !p->is_halted) {
+            client_position_halt(p, ERR_TOPIC_UNKNOWN, p->topic->why);
+            /* A member need not be told: its group takes the partitions away. */
+            p->err = s->topic.name == NULL ? ERR_OK : p->err;
             client_changed(s->client);
         }
         const enum err before = p->err;

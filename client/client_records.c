@@ -174,7 +174,7 @@ static enum err grow_records(struct client_records *r)
 }
 
 static enum err
-add_record(struct client_walk *w, struct client_records *r, int32_t partition, struct record *from)
+add_record(struct client_walk *w, struct client_records *r, struct record *from)
 {
     const uint32_t headers_count = from->headers_count; /* Reading them counts it down. */
     enum err e = grow_records(r);
@@ -190,7 +190,6 @@ add_record(struct client_walk *w, struct client_records *r, int32_t partition, s
         return e;
     }
     r->records[r->records_count++] = (struct client_record){
-        .partition = partition,
         .offset = from->offset,
         .timestamp = from->timestamp,
         .is_log_append_time = (w->batch.attributes & BATCH_LOG_APPEND_TIME) != 0,
@@ -203,19 +202,22 @@ add_record(struct client_walk *w, struct client_records *r, int32_t partition, s
     return ERR_OK;
 }
 
-/* The headers stand still only now. There is no memory for them until there was one. */
-static void point_to_headers(struct client_records *r)
+/* What all have in common, and their headers, which stand still only now. There is no memory for
+ * headers until there was one. */
+static void finish_records(struct client_records *r, const char *topic, int32_t partition)
 {
     size_t next = 0;
     for (size_t i = 0; i < r->records_count; i++) {
         const size_t count = r->records[i].headers_count;
+        r->records[i].topic = topic;
+        r->records[i].partition = partition;
         r->records[i].headers = count > 0 ? &r->headers[next] : NULL;
         next += count;
     }
 }
 
 /* Records of the open batch, as many as are handed out together. */
-static enum err read_batch(struct client_walk *w, struct client_records *r, int32_t partition)
+static enum err read_batch(struct client_walk *w, struct client_records *r)
 {
     while (r->records_count < RECORDS_MAX && r->headers_count < HEADERS_MAX) {
         const struct record_cursor before = w->cursor;
@@ -232,7 +234,7 @@ static enum err read_batch(struct client_walk *w, struct client_records *r, int3
             e = ERR_RECORD_INVALID;
         }
         if (e == ERR_OK) {
-            e = add_record(w, r, partition, &record);
+            e = add_record(w, r, &record);
         }
         if (e != ERR_OK) {
             w->cursor = before; /* The next look begins with this one again. */
@@ -248,17 +250,19 @@ static enum err read_batch(struct client_walk *w, struct client_records *r, int3
     return ERR_OK;
 }
 
-enum err
-client_walk_next(struct client_walk *w, int32_t partition, struct client_records *ret_records)
+enum err client_walk_next(struct client_walk *w,
+                          const char *topic,
+                          int32_t partition,
+                          struct client_records *ret_records)
 {
     ret_records->records_count = 0;
     ret_records->headers_count = 0;
     while (ret_records->records_count == 0) {
-        enum err e = w->has_batch ? read_batch(w, ret_records, partition) : open_batch(w);
+        enum err e = w->has_batch ? read_batch(w, ret_records) : open_batch(w);
         if (e != ERR_OK && ret_records->records_count == 0) {
             return e;
         }
     }
-    point_to_headers(ret_records);
+    finish_records(ret_records, topic, partition);
     return ERR_OK;
 }

@@ -37,7 +37,7 @@ static void take_partition(struct client_consumer *s,
     enum err e = client_say(why,
                             client_err_of(code),
                             "cannot find an offset in %s[%d]: %s",
-                            s->topic.name,
+                            p->topic->name,
                             p->partition,
                             client_error_text(code));
     if (kafka_error_is_retriable(code)) {
@@ -48,12 +48,13 @@ static void take_partition(struct client_consumer *s,
 }
 
 static const struct list_offsets_response_partition *
-find_answer(const struct list_offsets_response *response, int32_t partition)
+find_answer(const struct list_offsets_response *response, const struct client_position *p)
 {
     for (size_t i = 0; i < response->topics_count; i++) {
         const struct list_offsets_response_topic *t = &response->topics[i];
-        for (size_t j = 0; j < t->partitions_count; j++) {
-            if (t->partitions[j].partition_index == partition) {
+        const bool is_it = slice_equal_string(t->name, p->topic->name);
+        for (size_t j = 0; is_it && j < t->partitions_count; j++) {
+            if (t->partitions[j].partition_index == p->partition) {
                 return &t->partitions[j];
             }
         }
@@ -68,7 +69,7 @@ static void on_answer(struct client_call *call)
     for (size_t i = 0; s != NULL && i < x->asked_count; i++) {
         struct client_position *p = client_fetch_take(x, i);
         const struct list_offsets_response_partition *answer =
-            call->err == ERR_OK ? find_answer(x->response, x->asked[i].partition) : NULL;
+            call->err == ERR_OK && p != NULL ? find_answer(x->response, p) : NULL;
         if (p != NULL && answer != NULL) {
             take_partition(s, p, answer);
         } else if (p != NULL) {
@@ -91,10 +92,11 @@ static bool fill(struct client_fetch *x)
     struct client_consumer *s = x->consumer;
     struct list_offsets_request *request = arena_alloc(&x->arena, sizeof(*request));
     struct list_offsets_response *response = arena_alloc(&x->arena, sizeof(*response));
-    struct list_offsets_request_topic *t = arena_alloc(&x->arena, sizeof(*t));
+    struct list_offsets_request_topic *topics =
+        arena_alloc_array(&x->arena, x->asked_count, sizeof(*topics));
     struct list_offsets_request_partition *partitions =
         arena_alloc_array(&x->arena, x->asked_count, sizeof(*partitions));
-    if (request == NULL || response == NULL || t == NULL || partitions == NULL) {
+    if (request == NULL || response == NULL || topics == NULL || partitions == NULL) {
         return false;
     }
     list_offsets_response_init(response);
@@ -102,16 +104,19 @@ static bool fill(struct client_fetch *x)
     request->replica_id = -1;
     request->isolation_level = s->options.is_read_committed;
     request->timeout_ms = (int32_t)s->client->timeout_ms;
-    request->topics = t;
-    request->topics_count = 1;
-    list_offsets_request_topic_init(t);
-    t->name = slice_of_string(s->topic.name);
-    t->partitions = partitions;
-    t->partitions_count = x->asked_count;
+    request->topics = topics;
+    client_fetch_sort(x);
+    for (size_t i = 0; i < x->asked_count; i += client_fetch_run(x, i)) {
+        struct list_offsets_request_topic *t = &topics[request->topics_count++];
+        list_offsets_request_topic_init(t);
+        t->name = slice_of_string(x->asked[i].topic->name);
+        t->partitions = &partitions[i];
+        t->partitions_count = client_fetch_run(x, i);
+    }
     for (size_t i = 0; i < x->asked_count; i++) {
         list_offsets_request_partition_init(&partitions[i]);
         partitions[i].partition_index = x->asked[i].partition;
-        partitions[i].timestamp = client_position_find(s, x->asked[i].partition)->question;
+        partitions[i].timestamp = x->asked[i].question;
     }
     x->request = request;
     x->response = response;
@@ -125,7 +130,8 @@ void client_starts_ask(struct client_consumer *s, int32_t node_id, uint64_t now_
     uint64_t ignored = 0;
     for (size_t i = 0; x != NULL && i < s->positions_count; i++) {
         struct client_position *p = s->positions[i];
-        if (p->fetch_offset < 0 && s->topic.leaders[p->partition] == node_id &&
+        if (p->fetch_offset < 0 && p->question != CLIENT_OFFSET_COMMITTED &&
+            p->topic->leaders[p->partition] == node_id &&
             client_position_is_due(s, p, now_us, &ignored)) {
             client_fetch_add(x, p);
         }
