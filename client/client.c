@@ -113,6 +113,7 @@ static void init_lists(struct client *c)
     list_init(&c->producers);
     list_init(&c->deliveries);
     list_init(&c->consumers);
+    list_init(&c->members);
 }
 
 static bool init_threads(struct client *c)
@@ -194,6 +195,7 @@ void client_free(struct client *c)
         return;
     }
     assert(list_is_empty(&c->producers));
+    assert(list_is_empty(&c->members));
     assert(list_is_empty(&c->consumers));
     client_stop(c);
     end_calls(c);

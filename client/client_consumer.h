@@ -55,6 +55,7 @@ struct client_position {
     bool is_asked;       /* A request about it is on its way. */
     bool is_halted;      /* Nothing is fetched until it is moved. */
     bool is_leaving;     /* Of a member: about to be given up, nothing is fetched any more. */
+    bool is_new;         /* Of a member: the program was not told yet. */
     int64_t committed;   /* Of a member: what the group has as far as known, or unknown. */
     uint32_t failures;   /* In a row. */
     uint64_t failing_us; /* Since when. */
@@ -66,8 +67,9 @@ struct client_position {
 struct client_consumer {
     struct list link; /* client.consumers */
     struct client *client;
+    struct client_member *member;           /* NULL: the program assigns. */
     struct client_consumer_options options; /* Defaults filled in. */
-    struct client_topic topic; /* Without a name: positions are of topics of a member's. */
+    struct client_topic topic; /* Without a name: positions are of its member's topics. */
     struct client_position **positions;
     size_t positions_count;
     struct list requests; /* On their way; struct client_fetch. */
@@ -175,6 +177,8 @@ void client_fetch_free(struct client_fetch *x);
 void client_fetch_add(struct client_fetch *x, struct client_position *p);
 /* Topic by topic, as requests have it. */
 void client_fetch_sort(struct client_fetch *x);
+/* The topic's name, which may go before the request does; null without memory. */
+struct slice client_fetch_name(struct client_fetch *x, size_t index);
 /* How many from first on are of one topic. */
 size_t client_fetch_run(const struct client_fetch *x, size_t first);
 /* The position that was asked for, unless it has moved since; is_asked is taken back. */

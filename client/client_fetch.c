@@ -70,6 +70,13 @@ void client_fetch_sort(struct client_fetch *x)
     }
 }
 
+struct slice client_fetch_name(struct client_fetch *x, size_t index)
+{
+    const char *name = x->asked[index].topic->name;
+    const size_t size = strlen(name);
+    return slice_of(arena_strndup(&x->arena, name, size), size);
+}
+
 size_t client_fetch_run(const struct client_fetch *x, size_t first)
 {
     size_t end = first;
@@ -336,7 +343,8 @@ bool client_position_is_due(struct client_consumer *s,
                             uint64_t now_us,
                             uint64_t *next_us)
 {
-    if (p->is_asked || p->is_halted || p->is_paused || p->is_leaving || p->serial > s->polled_serial) {
+    if (p->is_asked || p->is_halted || p->is_paused || p->is_leaving ||
+        p->serial > s->polled_serial) {
         return false;
     }
     if (p->failures > 0 && p->topic->is_wanted) {
@@ -408,10 +416,13 @@ static bool fill_fetch(struct client_fetch *x, int32_t wait_ms)
     for (size_t i = 0; i < x->asked_count; i += client_fetch_run(x, i)) {
         struct fetch_request_topic *t = &topics[request->topics_count++];
         fetch_request_topic_init(t);
-        t->topic = slice_of_string(x->asked[i].topic->name);
+        t->topic = client_fetch_name(x, i);
         t->topic_id = x->asked[i].topic->id;
         t->partitions = &partitions[i];
         t->partitions_count = client_fetch_run(x, i);
+        if (t->topic.data == NULL) {
+            return false;
+        }
     }
     for (size_t i = 0; i < x->asked_count; i++) {
         fetch_request_partition_init(&partitions[i]);
@@ -489,8 +500,8 @@ static void look_at(struct client_consumer *s, struct client_position *p, uint64
         *next_us = p->retry_us < *next_us ? p->retry_us : *next_us;
     } else if (p->fetch_offset < 0 && p->question != CLIENT_OFFSET_COMMITTED) {
         client_starts_ask(s, node_id, now_us);
-    } else if (p->fetch_offset >= 0 && !is_full(s, p) && s->buffered_size < s->options.buffer_size &&
-               !has_fetch_at(s, node_id)) {
+    } else if (p->fetch_offset >= 0 && !is_full(s, p) &&
+               s->buffered_size < s->options.buffer_size && !has_fetch_at(s, node_id)) {
         ask(s, node_id, now_us);
     }
 }
@@ -502,7 +513,7 @@ static void turn(struct client_consumer *s, uint64_t *next_us)
         if (p->topic->unknown_count >= GONE_ATTEMPTS && !p->is_halted) {
             client_position_halt(p, ERR_TOPIC_UNKNOWN, p->topic->why);
             /* A member need not be told: its group takes the partitions away. */
-            p->err = s->topic.name == NULL ? ERR_OK : p->err;
+            p->err = s->member != NULL ? ERR_OK : p->err;
             client_changed(s->client);
         }
         const enum err before = p->err;

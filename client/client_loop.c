@@ -11,7 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "client/client_consumer.h"
+#include "client/client_member.h"
 #include "client/client_priv.h"
 #include "client/client_producer.h"
 #include "core/assert.h"
@@ -113,6 +113,7 @@ static uint64_t work(struct client *c)
         client_finish_calls(c);
         client_topics_turn(c, &next_us);
         client_producers_turn(c, &next_us);
+        client_members_turn(c, &next_us);
         client_consumers_turn(c, &next_us);
         client_links_turn(c, &next_us);
         if (list_is_empty(&c->finished)) {

@@ -13,6 +13,40 @@ enum {
     LEADERS_POLL_MS = 20,
 };
 
+/* False for an address that makes no sense. */
+static bool set_node(struct client_node *node, int32_t id, struct slice host, int32_t port)
+{
+    if (host.size == 0 || host.size >= CLIENT_HOST_SIZE || port <= 0 || port > UINT16_MAX ||
+        id < 0) {
+        return false;
+    }
+    *node = (struct client_node){.id = id, .address.port = (uint16_t)port};
+    memcpy(node->address.host, host.data, host.size);
+    return true;
+}
+
+enum err client_learn_node(
+    struct client *c, int32_t node_id, struct slice host, int32_t port, char why[CLIENT_WHY_SIZE])
+{
+    struct client_node node;
+    if (!set_node(&node, node_id, host, port)) {
+        return client_say(why, ERR_CORRUPT, "node %d has an address that is none", node_id);
+    }
+    for (size_t i = 0; i < c->nodes_count; i++) {
+        if (c->nodes[i].id == node_id) {
+            c->nodes[i] = node;
+            return ERR_OK;
+        }
+    }
+    struct client_node *grown = realloc(c->nodes, (c->nodes_count + 1) * sizeof(*grown));
+    if (grown == NULL) {
+        return client_say(why, ERR_BUSY, "no memory for the list of brokers");
+    }
+    c->nodes = grown;
+    c->nodes[c->nodes_count++] = node;
+    return ERR_OK;
+}
+
 /* Brokers whose address makes no sense are left out: their partitions then have no reachable
  * leader, which is said when one is needed. */
 enum err
@@ -25,14 +59,7 @@ client_learn_nodes(struct client *c, const struct metadata_response *m, char why
     size_t count = 0;
     for (size_t i = 0; i < m->brokers_count; i++) {
         const struct metadata_response_broker *b = &m->brokers[i];
-        if (b->host.size == 0 || b->host.size >= CLIENT_HOST_SIZE || b->port <= 0 ||
-            b->port > UINT16_MAX || b->node_id < 0) {
-            continue;
-        }
-        struct client_node *node = &nodes[count++];
-        node->id = b->node_id;
-        memcpy(node->address.host, b->host.data, b->host.size);
-        node->address.port = (uint16_t)b->port;
+        count += set_node(&nodes[count], b->node_id, b->host, b->port);
     }
     free(c->nodes);
     c->nodes = nodes;

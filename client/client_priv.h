@@ -100,6 +100,7 @@ struct client {
     size_t buffer_size_max;
     size_t starving_count; /* Threads that wait for room in the buffer. */
     struct list consumers;
+    struct list members;
 };
 
 /* With a world of the caller's, which must outlive the client, and without a thread; NULL: the
@@ -181,6 +182,10 @@ enum err client_metadata_ask(struct client *c,
                              size_t names_count,
                              struct client_call *call,
                              struct metadata_response *ret_response);
+
+/* One broker that an answer names besides them. ERR_CORRUPT, ERR_BUSY. With the lock. */
+enum err client_learn_node(
+    struct client *c, int32_t node_id, struct slice host, int32_t port, char why[CLIENT_WHY_SIZE]);
 
 /* ---- client_admin.c ---- */
 

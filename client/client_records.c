@@ -173,8 +173,7 @@ static enum err grow_records(struct client_records *r)
     return ERR_OK;
 }
 
-static enum err
-add_record(struct client_walk *w, struct client_records *r, struct record *from)
+static enum err add_record(struct client_walk *w, struct client_records *r, struct record *from)
 {
     const uint32_t headers_count = from->headers_count; /* Reading them counts it down. */
     enum err e = grow_records(r);

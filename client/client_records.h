@@ -49,9 +49,10 @@ void client_walk_done(struct client_walk *w);
  * Looks at headers only. */
 int64_t client_walk_end(struct slice *batches, int64_t offset, bool *ret_is_damaged);
 
-/* The next records of one batch; topic must outlive them. ERR_EOF: there are no more. ERR_CORRUPT, ERR_RECORD_INVALID,
- * ERR_TOO_LARGE, ERR_CODEC_UNSUPPORTED: the batch at offset is damaged. ERR_BUSY. After an error w
- * stands where it stood: the same comes again, or with memory the records. */
+/* The next records of one batch; topic must outlive them. ERR_EOF: there are no more. ERR_CORRUPT,
+ * ERR_RECORD_INVALID, ERR_TOO_LARGE, ERR_CODEC_UNSUPPORTED: the batch at offset is damaged.
+ * ERR_BUSY. After an error w stands where it stood: the same comes again, or with memory the
+ * records. */
 enum err client_walk_next(struct client_walk *w,
                           const char *topic,
                           int32_t partition,

@@ -109,9 +109,12 @@ static bool fill(struct client_fetch *x)
     for (size_t i = 0; i < x->asked_count; i += client_fetch_run(x, i)) {
         struct list_offsets_request_topic *t = &topics[request->topics_count++];
         list_offsets_request_topic_init(t);
-        t->name = slice_of_string(x->asked[i].topic->name);
+        t->name = client_fetch_name(x, i);
         t->partitions = &partitions[i];
         t->partitions_count = client_fetch_run(x, i);
+        if (t->name.data == NULL) {
+            return false;
+        }
     }
     for (size_t i = 0; i < x->asked_count; i++) {
         list_offsets_request_partition_init(&partitions[i]);
