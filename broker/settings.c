@@ -8,6 +8,7 @@
 
 #include "broker/broker_configs.h"
 #include "broker/data_paths.h"
+#include "broker/groups_options.h"
 #include "broker/options.h"
 #include "cluster/topic_configs.h"
 #include "core/assert.h"
@@ -40,6 +41,7 @@ void settings_init(struct broker_settings *settings)
         .fetch_session_eviction_us = UINT64_C(1000) * FETCH_SESSION_EVICTION_MS,
     };
     cluster_settings_init(&settings->cluster);
+    groups_settings_init(&settings->groups);
     settings->cluster.controller_log.fill_step_min = CONTROLLER_FILL_STEP;
     settings->cluster.node_id = 1;
 }
@@ -477,6 +479,9 @@ enum err settings_from_config(struct broker_settings *settings,
     }
     if (e == ERR_OK) {
         e = read_topic_defaults(settings, config, why);
+    }
+    if (e == ERR_OK) {
+        e = groups_options_read(config, &settings->groups, why);
     }
     if (e == ERR_OK) {
         (void)snprintf(why, SETTINGS_WHY_SIZE, "out of memory"); /* The one way to fail. */

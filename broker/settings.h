@@ -10,6 +10,7 @@
 
 #include "cluster/settings.h"
 #include "core/err.h"
+#include "groups/settings.h"
 #include "net/conn.h"
 #include "net/transport.h"
 
@@ -32,6 +33,7 @@ struct listener_settings {
 struct broker_settings {
     /* cluster_id and data_dirs are filled by the broker at start. */
     struct cluster_settings cluster;
+    struct groups_settings groups;
     const char *data_dirs[CLUSTER_DATA_DIRS_MAX];
     uint32_t data_dirs_count;
     uint64_t space_reserve_size; /* Of each data directory; 0 = by the size of its disk. */

@@ -580,6 +580,7 @@ enum err broker_new(const struct broker_options *o, struct broker **ret_broker)
     }
     b->settings.cluster.on_broker_altered = on_broker_altered;
     b->settings.cluster.broker_context = b;
+    groups_settings_bind(&b->settings.groups, &b->settings.cluster);
     fill_dispatch_settings(b);
     task_init(&b->report, "broker_report", run_report);
     *ret_broker = b;

@@ -5,6 +5,7 @@
 #include "cluster/cluster_priv.h"
 #include "cluster/controller.h"
 #include "cluster/controller_driver.h"
+#include "cluster/internal_topics.h"
 #include "cluster/memory.h"
 #include "cluster/placement.h"
 #include "core/assert.h"
@@ -204,6 +205,11 @@ int64_t cluster_broker_number(const struct cluster *c, const char *name, int64_t
     const bool is_known = config_spec_find(CONFIG_RESOURCE_BROKER, slice_of_string(name), &spec);
     assert(is_known);
     return topic_config_number(&spec, value);
+}
+
+const struct internal_topic *cluster_internal_topic(const struct cluster *c, struct slice name)
+{
+    return internal_topic_find(c->settings, name);
 }
 
 struct topic_config_set cluster_topic_configs(const struct cluster *c, const struct topic *t)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster/internal_topics.h"
 #include "cluster/memory.h"
 #include "cluster/metadata_edit.h"
 #include "cluster/topic_name.h"
@@ -57,8 +58,6 @@ void controller_free(struct controller *ct)
     metadata_free(ct->image);
     free(ct);
 }
-
-/* ---- topic names ---- */
 
 /* ---- apply ---- */
 
@@ -325,6 +324,7 @@ static bool names_collide(struct slice a, struct slice b)
 
 static enum err check_name_is_free(const struct controller *ct, struct slice name, char *why)
 {
+    const bool is_own = internal_topic_find(ct->settings, name) != NULL;
     if (metadata_topic_by_name(ct->image, name) != NULL) {
         (void)snprintf(why,
                        CONTROLLER_WHY_SIZE,
@@ -333,7 +333,8 @@ static enum err check_name_is_free(const struct controller *ct, struct slice nam
                        (const char *)name.data);
         return ERR_TOPIC_EXISTS;
     }
-    if (memchr(name.data, '.', name.size) == NULL && memchr(name.data, '_', name.size) == NULL) {
+    if (is_own ||
+        (memchr(name.data, '.', name.size) == NULL && memchr(name.data, '_', name.size) == NULL)) {
         return ERR_OK;
     }
     /* Kafka's metric names cannot tell '.' from '_'. */
@@ -354,9 +355,7 @@ static enum err check_name_is_free(const struct controller *ct, struct slice nam
 
 /* ---- counts ---- */
 
-/* count is the topic's, added how many of them are new. */
-static enum err
-check_partitions(const struct controller *ct, int32_t count, int32_t added, char *why)
+static enum err check_partitions(const struct controller *ct, int32_t count, char *why)
 {
     if (count <= 0) {
         (void)snprintf(why,
@@ -372,6 +371,12 @@ check_partitions(const struct controller *ct, int32_t count, int32_t added, char
                        ct->settings->partitions_per_topic_max);
         return ERR_PARTITIONS_INVALID;
     }
+    return ERR_OK;
+}
+
+/* On the node, with so many more. */
+static enum err check_all_partitions(const struct controller *ct, int32_t added, char *why)
+{
     if (ct->partitions_count + (uint64_t)added > ct->settings->partitions_max) {
         (void)snprintf(why,
                        CONTROLLER_WHY_SIZE,
@@ -384,16 +389,32 @@ check_partitions(const struct controller *ct, int32_t count, int32_t added, char
     return ERR_OK;
 }
 
-static enum err check_topics(const struct controller *ct, char *why)
+/* Of the whole node: what the broker makes for itself counts for none. */
+static enum err check_limits(const struct controller *ct, int32_t added, char *why)
 {
-    if (metadata_topics_count(ct->image) >= ct->settings->topics_max) {
+    enum err e = check_all_partitions(ct, added, why);
+    if (e == ERR_OK && metadata_topics_count(ct->image) >= ct->settings->topics_max) {
         (void)snprintf(why,
                        CONTROLLER_WHY_SIZE,
                        "The cluster has its maximum of %" PRIu32 " topics: delete some first",
                        ct->settings->topics_max);
-        return ERR_PARTITIONS_INVALID;
+        e = ERR_PARTITIONS_INVALID;
     }
-    return ERR_OK;
+    return e;
+}
+
+static int32_t partitions_default(const struct controller *ct, const struct internal_topic *own)
+{
+    return own == NULL ? ct->settings->partitions_count_default : own->partitions_count;
+}
+
+static int16_t replication_default(const struct controller *ct, const struct internal_topic *own)
+{
+    if (own == NULL) {
+        return ct->settings->replication_factor_default;
+    }
+    const bool are_enough = ct->nodes_count >= (uint32_t)own->replication_factor_max;
+    return are_enough ? own->replication_factor_max : (int16_t)ct->nodes_count;
 }
 
 static enum err check_replication(const struct controller *ct, int16_t factor, char *why)
@@ -433,6 +454,7 @@ static bool is_given_again(const struct controller_topic *topic, uint32_t index)
 
 /* Checks the whole set on copies with ends, which is what parsing needs. */
 static enum err check_config_set(const struct controller *ct,
+                                 struct slice name,
                                  const struct config_pair *pairs,
                                  uint32_t count,
                                  char *why)
@@ -446,6 +468,9 @@ static enum err check_config_set(const struct controller *ct,
     set.own = own;
     set.own_count = count;
     enum err e = topic_config_check_set(&set, why);
+    if (e == ERR_OK) {
+        e = internal_topic_check_configs(ct->settings, name, &set, why);
+    }
     for (uint32_t i = 0; i < count; i++) {
         free(own[i].name);
         free(own[i].value);
@@ -474,6 +499,25 @@ static enum err collect_configs(const struct controller_topic *topic,
     return ERR_OK;
 }
 
+static bool is_among(const struct config_pair *pairs, uint32_t count, struct slice name)
+{
+    uint32_t i = 0;
+    while (i < count && !slice_equal(pairs[i].name, name)) {
+        i++;
+    }
+    return i < count;
+}
+
+static void
+add_internal_configs(const struct internal_topic *own, struct config_pair *pairs, uint32_t *count)
+{
+    for (uint32_t i = 0; own != NULL && i < own->configs_count; i++) {
+        if (!is_among(pairs, *count, own->configs[i].name)) {
+            pairs[(*count)++] = own->configs[i];
+        }
+    }
+}
+
 static enum err encode_configs(const struct controller *ct,
                                const struct controller_topic *topic,
                                struct wbuf *configs,
@@ -484,7 +528,8 @@ static enum err encode_configs(const struct controller *ct,
     uint32_t count = 0;
     enum err e = collect_configs(topic, pairs, &count, why);
     if (e == ERR_OK) {
-        e = check_config_set(ct, pairs, count, why);
+        add_internal_configs(internal_topic_find(ct->settings, topic->name), pairs, &count);
+        e = check_config_set(ct, topic->name, pairs, count, why);
     }
     if (e == ERR_OK) {
         command_encode_configs(pairs, count, configs);
@@ -506,22 +551,27 @@ enum err controller_propose_topic(const struct controller *ct,
     if (e != ERR_OK) {
         return e;
     }
-    e = check_name_is_free(ct, topic->name, why);
+    e = internal_topic_check_name(ct->settings, topic->name, why);
+    if (e == ERR_OK) {
+        e = check_name_is_free(ct, topic->name, why);
+    }
     if (e != ERR_OK) {
         return e;
     }
-    const int32_t partitions_count = topic->partitions_count == -1
-                                         ? ct->settings->partitions_count_default
-                                         : topic->partitions_count;
-    e = check_partitions(ct, partitions_count, partitions_count, why);
-    if (e == ERR_OK) {
-        e = check_topics(ct, why);
+    const struct internal_topic *internal = internal_topic_find(ct->settings, topic->name);
+    const int32_t partitions_count =
+        topic->partitions_count == -1 ? partitions_default(ct, internal) : topic->partitions_count;
+    if (internal == NULL || topic->partitions_count != -1) {
+        e = check_partitions(ct, partitions_count, why);
+    }
+    if (e == ERR_OK && internal == NULL) {
+        e = check_limits(ct, partitions_count, why);
     }
     if (e != ERR_OK) {
         return e;
     }
     const int16_t replication_factor = topic->replication_factor == -1
-                                           ? ct->settings->replication_factor_default
+                                           ? replication_default(ct, internal)
                                            : topic->replication_factor;
     e = check_replication(ct, replication_factor, why);
     if (e != ERR_OK) {
@@ -545,6 +595,7 @@ enum err controller_propose_topic(const struct controller *ct,
                 .name = topic->name,
                 .partitions_count = partitions_count,
                 .replication_factor = replication_factor,
+                .is_internal = internal != NULL,
                 .configs_count = configs_count,
                 .configs = wbuf_slice(&configs),
                 .directories = topic_places_directories(&places),
@@ -581,7 +632,8 @@ check_growth(const struct controller *ct, const struct topic *t, int32_t count, 
                        count);
         return ERR_PARTITIONS_INVALID;
     }
-    return check_partitions(ct, count, count - t->partitions_count, why);
+    enum err e = check_partitions(ct, count, why);
+    return e == ERR_OK ? check_all_partitions(ct, count - t->partitions_count, why) : e;
 }
 
 static enum err check_assignments(const struct controller_growth *growth, int32_t added, char *why)
@@ -609,7 +661,10 @@ enum err controller_propose_partitions(const struct controller *ct,
         (void)snprintf(why, CONTROLLER_WHY_SIZE, "This server does not host this topic-partition.");
         return ERR_TOPIC_UNKNOWN;
     }
-    enum err e = check_growth(ct, t, growth->partitions_count, why);
+    enum err e = internal_topic_refuse(t, "given more partitions", why);
+    if (e == ERR_OK) {
+        e = check_growth(ct, t, growth->partitions_count, why);
+    }
     if (e != ERR_OK) {
         return e;
     }
@@ -658,6 +713,10 @@ enum err controller_propose_delete(const struct controller *ct,
     if (t == NULL) {
         (void)snprintf(why, CONTROLLER_WHY_SIZE, "This server does not host this topic-partition.");
         return ERR_TOPIC_UNKNOWN;
+    }
+    enum err e = internal_topic_refuse(t, "deleted", why);
+    if (e != ERR_OK) {
+        return e;
     }
     const struct command command = {
         .kind = COMMAND_TOPIC_DELETED,
@@ -720,6 +779,11 @@ bool controller_propose_feature_level(const struct controller *ct, struct wbuf *
 }
 
 /* ---- questions ---- */
+
+const struct cluster_settings *controller_settings(const struct controller *ct)
+{
+    return ct->settings;
+}
 
 const struct metadata *controller_metadata(const struct controller *ct)
 {

@@ -65,8 +65,8 @@ struct controller_topic {
     uint32_t directories_count;
 };
 
-/* ERR_TOPIC_NAME_INVALID, ERR_TOPIC_EXISTS, ERR_PARTITIONS_INVALID, ERR_REPLICATION_INVALID,
- * ERR_CONFIG_INVALID, ERR_TOO_LARGE */
+/* ERR_TOPIC_NAME_INVALID, ERR_INVALID (a reserved name), ERR_TOPIC_EXISTS, ERR_PARTITIONS_INVALID,
+ * ERR_REPLICATION_INVALID, ERR_CONFIG_INVALID, ERR_TOO_LARGE */
 enum err controller_propose_topic(const struct controller *ct,
                                   struct controller_topic *topic,
                                   struct wbuf *w,
@@ -83,12 +83,13 @@ struct controller_growth {
     uint32_t directories_count;
 };
 
-/* ERR_TOPIC_UNKNOWN, ERR_PARTITIONS_INVALID, ERR_ASSIGNMENT_INVALID */
+/* ERR_TOPIC_UNKNOWN, ERR_POLICY (an internal topic), ERR_PARTITIONS_INVALID, ERR_ASSIGNMENT_INVALID
+ */
 enum err controller_propose_partitions(const struct controller *ct,
                                        const struct controller_growth *growth,
                                        struct wbuf *w,
                                        char why[CONTROLLER_WHY_SIZE]);
-/* By id, or by name if id is zero. ERR_TOPIC_UNKNOWN */
+/* By id, or by name if id is zero. ERR_TOPIC_UNKNOWN, ERR_POLICY (an internal topic) */
 enum err controller_propose_delete(const struct controller *ct,
                                    const struct uuid *id,
                                    struct slice name,
@@ -114,6 +115,7 @@ bool controller_propose_feature_level(const struct controller *ct, struct wbuf *
 
 /* ---- questions ---- */
 
+const struct cluster_settings *controller_settings(const struct controller *ct);
 /* Includes what is appended but not committed yet. */
 const struct metadata *controller_metadata(const struct controller *ct);
 uint32_t controller_nodes_count(const struct controller *ct);

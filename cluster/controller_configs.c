@@ -3,16 +3,21 @@
 
 #include "cluster/config_resources.h"
 #include "cluster/controller.h"
+#include "cluster/internal_topics.h"
 #include "cluster/metadata_edit.h"
 #include "cluster/topic_name.h"
 
 /* The whole set as it will be must obey the rules, not what changes alone. */
-static enum err check_topic(const struct controller *ct, const struct config_list *list, char *why)
+static enum err check_topic(const struct controller *ct,
+                            struct slice name,
+                            const struct config_list *list,
+                            char *why)
 {
     struct topic_config_set set = metadata_topic_configs(controller_metadata(ct), NULL);
     set.own = list->entries;
     set.own_count = list->count;
-    return topic_config_check_set(&set, why);
+    enum err e = topic_config_check_set(&set, why);
+    return e == ERR_OK ? internal_topic_check_configs(controller_settings(ct), name, &set, why) : e;
 }
 
 /* All that is kept for brokers, groups and subscriptions is bounded: any client may name any group.
@@ -137,7 +142,7 @@ enum err controller_propose_configs(const struct controller *ct,
     e = config_list_change(&list, changes, why);
     if (e == ERR_OK) {
         e = changes->kind == CONFIG_RESOURCE_TOPIC
-                ? check_topic(ct, &list, why)
+                ? check_topic(ct, name, &list, why)
                 : check_resource(ct, changes->kind, name, &list, why);
     }
     /* What changes nothing is no entry: clients may set the same values in a loop. */

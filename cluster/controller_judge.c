@@ -4,6 +4,7 @@
 
 #include "cluster/cluster_priv.h"
 #include "cluster/controller.h"
+#include "cluster/internal_topics.h"
 #include "core/assert.h"
 #include "core/shard.h"
 
@@ -14,25 +15,25 @@ struct places {
     bool is_full; /* There is none, and the one listed only lets all else be judged first. */
 };
 
-static void add_place(struct places *places, const struct shard_dir *dir)
+static void add_place(struct places *places, const struct shard_dir *dir, enum space_tier tier)
 {
     places->directories[places->count++] = (struct placement_directory){
         .id = dir->settings->id,
-        .free_size = space_left(&dir->space, SPACE_DATA),
+        .free_size = space_left(&dir->space, tier),
     };
 }
 
-static void find_places(const struct cluster *c, struct places *places)
+static void find_places(const struct cluster *c, enum space_tier tier, struct places *places)
 {
     places->count = 0;
     for (uint32_t i = 0; i < c->dirs_count; i++) {
-        if (shard_dir_takes_new(&c->dirs[i])) {
-            add_place(places, &c->dirs[i]);
+        if (shard_dir_takes_new(&c->dirs[i], tier)) {
+            add_place(places, &c->dirs[i], tier);
         }
     }
     places->is_full = places->count == 0;
     if (places->is_full) {
-        add_place(places, &c->dirs[0]);
+        add_place(places, &c->dirs[0], tier);
     }
 }
 
@@ -54,8 +55,9 @@ static enum err judge_create(struct cluster *c,
                              struct controller_request *r,
                              struct wbuf *bytes)
 {
+    const bool is_internal = internal_topic_find(c->settings, r->in.create_topic.name) != NULL;
     struct places places;
-    find_places(c, &places);
+    find_places(c, is_internal ? SPACE_INTERNAL : SPACE_DATA, &places);
     struct controller_topic topic = {
         .id = rand_uuid(&c->s->rand),
         .name = r->in.create_topic.name,
@@ -85,7 +87,7 @@ static enum err judge_partitions(struct cluster *c,
                                  struct wbuf *bytes)
 {
     struct places places;
-    find_places(c, &places);
+    find_places(c, SPACE_DATA, &places);
     const struct controller_growth growth = {
         .name = r->in.create_partitions.name,
         .partitions_count = r->in.create_partitions.partitions_count,

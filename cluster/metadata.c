@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster/internal_topics.h"
 #include "cluster/memory.h"
 #include "cluster/metadata_edit.h"
 #include "cluster/placement.h"
@@ -248,7 +249,8 @@ enum err metadata_add_topic(struct metadata *m,
     struct topic *t = memory_alloc(sizeof(*t));
     t->id = created->id;
     memcpy(t->name, created->name.data, created->name.size);
-    t->is_internal = created->is_internal;
+    t->is_internal =
+        created->is_internal || internal_topic_find(m->settings, created->name) != NULL;
     t->partitions_count = created->partitions_count;
     t->replication_factor = created->replication_factor;
     set_configs(m, t, created->configs_count, created->configs);

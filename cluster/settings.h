@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "cluster/metadata.h"
+#include "cluster/topic_configs.h"
 #include "core/err.h"
 #include "core/ids.h"
 #include "storage/log.h"
@@ -42,6 +43,15 @@ struct cluster_lost_dir {
     char text[UUID_TEXT_SIZE];
 };
 
+/* A topic that the broker makes for itself (cluster/internal_topics.h). */
+struct internal_topic {
+    const char *name;
+    int32_t partitions_count;
+    int16_t replication_factor_max;    /* As many, or as there are brokers. */
+    const struct config_pair *configs; /* Where a request says nothing else. */
+    uint32_t configs_count;
+};
+
 struct cluster_settings {
     int32_t node_id;
     struct uuid cluster_id; /* As in format.json (storage/data_dir.h). */
@@ -61,6 +71,9 @@ struct cluster_settings {
     uint32_t topics_max;               /* Creating more is refused; bounds memory. */
     uint32_t partitions_per_topic_max; /* Likewise. */
     uint32_t partitions_max;           /* On this node, over all shards. */
+
+    const struct internal_topic *internal_topics;
+    uint32_t internal_topics_count;
 
     uint32_t producers_max;         /* Producer ids remembered per partition. */
     int64_t producer_expiration_ms; /* producer.id.expiration.ms */

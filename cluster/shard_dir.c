@@ -367,8 +367,8 @@ void shard_dir_close(struct shard_dir *dir)
 
 /* ---- questions ---- */
 
-bool shard_dir_takes_new(struct shard_dir *dir)
+bool shard_dir_takes_new(struct shard_dir *dir, enum space_tier tier)
 {
-    return !dir->is_failed && space_has_spare(&dir->space, SPACE_DATA, 1) &&
-           !space_is_short(&dir->space);
+    return !dir->is_failed && space_has_spare(&dir->space, tier, 1) &&
+           (tier != SPACE_DATA || !space_is_short(&dir->space));
 }

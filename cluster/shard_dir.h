@@ -99,4 +99,4 @@ bool shard_dir_is_idle(const struct shard_dir *dir);
 void shard_dir_close(struct shard_dir *dir);
 
 /* Whether new logs may be put here: it works, and there is space for data. */
-bool shard_dir_takes_new(struct shard_dir *dir);
+bool shard_dir_takes_new(struct shard_dir *dir, enum space_tier tier);

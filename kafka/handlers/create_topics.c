@@ -1,6 +1,7 @@
 #include "kafka/proto/create_topics.h"
 
 #include "cluster/cluster.h"
+#include "cluster/internal_topics.h"
 #include "cluster/topic_configs.h"
 #include "core/assert.h"
 #include "core/shard.h"
@@ -30,28 +31,44 @@ static void set_error(struct creation *c, enum kafka_error error, struct slice m
     c->out->error_message = message;
 }
 
+static bool copy_config(struct request *r,
+                        struct slice name,
+                        struct slice value,
+                        struct topic_config_entry *ret)
+{
+    ret->name = arena_strndup(&r->arena, (const char *)name.data, name.size);
+    ret->value = arena_strndup(&r->arena, (const char *)value.data, value.size);
+    return ret->name != NULL && ret->value != NULL;
+}
+
 /* The configuration in effect, all names, as DescribeConfigs would give it. The explicit values
  * come from the request, so that a validated topic, which does not exist, has them too. */
 static bool fill_configs(struct request *r, struct creation *c)
 {
     const struct create_topics_request_topic *in = c->in;
-    struct topic_config_entry *own = request_alloc(r, in->configs_count, sizeof(*own));
+    const struct internal_topic *internal = cluster_internal_topic(r->d->cluster, in->name);
+    const size_t given_count = in->configs_count;
+    const size_t own_count = given_count + (internal == NULL ? 0 : internal->configs_count);
+    struct topic_config_entry *own = request_alloc(r, own_count, sizeof(*own));
     if (own == NULL) {
         return false;
     }
-    for (size_t i = 0; i < in->configs_count; i++) {
+    for (size_t i = 0; i < given_count; i++) {
         /* Backwards: of what is named twice the last is found first, and that is what is kept. */
-        const struct create_topics_request_config *config = &in->configs[in->configs_count - 1 - i];
-        own[i].name = arena_strndup(&r->arena, (const char *)config->name.data, config->name.size);
-        own[i].value =
-            arena_strndup(&r->arena, (const char *)config->value.data, config->value.size);
-        if (own[i].name == NULL || own[i].value == NULL) {
+        const struct create_topics_request_config *config = &in->configs[given_count - 1 - i];
+        if (!copy_config(r, config->name, config->value, &own[i])) {
+            return false;
+        }
+    }
+    for (size_t i = given_count; i < own_count; i++) {
+        const struct config_pair *config = &internal->configs[i - given_count];
+        if (!copy_config(r, config->name, config->value, &own[i])) {
             return false;
         }
     }
     struct topic_config_set set = cluster_topic_configs(r->d->cluster, NULL);
     set.own = own;
-    set.own_count = (uint32_t)in->configs_count;
+    set.own_count = (uint32_t)own_count;
     const uint32_t count = topic_configs_count();
     c->out->configs = request_alloc(r, count, sizeof(*c->out->configs));
     if (c->out->configs == NULL) {
@@ -201,12 +218,6 @@ static bool prepare(struct request *r, struct creation *c, bool is_repeated)
     c->out->error_message = (struct slice){0};
     if (is_repeated) {
         set_error(c, KAFKA_INVALID_REQUEST, slice_of_string("Duplicate topic name."));
-        return true;
-    }
-    if (slice_equal_string(in->name, "__cluster_metadata")) { /* As DescribeQuorum calls group 0. */
-        set_error(c,
-                  KAFKA_INVALID_REQUEST,
-                  slice_of_string("Creation of internal topic __cluster_metadata is prohibited."));
         return true;
     }
     c->request.in.create_topic.partitions_count = in->num_partitions;

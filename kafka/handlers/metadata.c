@@ -5,6 +5,7 @@
 #include "kafka/proto/metadata.h"
 
 #include "cluster/cluster.h"
+#include "cluster/internal_topics.h"
 #include "core/assert.h"
 #include "core/shard.h"
 #include "kafka/handlers/handlers.h"
@@ -129,6 +130,7 @@ static bool fill_asked(struct request *r, size_t index, struct metadata_response
         return true;
     }
     out->name = asked->name;
+    out->is_internal = internal_topic_is_kafkas(asked->name);
     out->error_code = (int16_t)absence_error(r, index);
     return true;
 }

@@ -12,7 +12,7 @@ from support.shared import SharedNode
 from support.wire import Connection, batch
 
 NONE, UNKNOWN_TOPIC, INVALID_TOPIC, UNSUPPORTED_VERSION, TOPIC_EXISTS, INVALID_PARTITIONS, INVALID_RF = 0, 3, 17, 35, 36, 37, 38
-INVALID_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST = 39, 40, 42
+INVALID_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST, POLICY_VIOLATION = 39, 40, 42, 44
 SECURITY_DISABLED, ELECTION_NOT_NEEDED, NO_REASSIGNMENT, RESOURCE_NOT_FOUND, DUPLICATE = 54, 84, 85, 91, 92
 INVALID_UPDATE, UNKNOWN_ID, TRANSACTIONAL_ID_NOT_FOUND, MISMATCHED_ENDPOINT, UNSUPPORTED_ENDPOINT = 95, 100, 105, 114, 115
 INVALID_PATTERN = 128
@@ -457,6 +457,42 @@ def test_impossible_names_are_told_from_unknown_ones():
             answer = ask(c, "metadata", 12, {"topics": [{"name": name}], "allow_auto_topic_creation": 0})
             equal([t["error_code"] for t in answer["topics"]], [error], f"metadata {name!r}")
             equal(describe_topics(c, [name])[0], [(name, error, [])], "describe")
+
+
+def test_the_brokers_own_topic():
+    """Kafka lets clients do all that is refused here: by_hand/oracle_differences.py has no row for what is lost."""
+    name = "__consumer_offsets"
+    with connect() as c:
+        def create(name, partitions, **configs):
+            [topic] = ask(c, "create_topics", 7, {"timeout_ms": 5000, "topics": [
+                {"name": name, "num_partitions": partitions, "replication_factor": -1,
+                 "configs": [{"name": k.replace("_", "."), "value": v} for k, v in configs.items()]}]})["topics"]
+            return topic
+
+        def described():
+            [t] = ask(c, "metadata", 12, {"topics": [{"name": name}], "allow_auto_topic_creation": 0})["topics"]
+            return t["error_code"], t["is_internal"], len(t["partitions"])
+        equal(described(), (UNKNOWN_TOPIC, 1, 0), "internal by its name")
+        equal(create(name, 3, cleanup_policy="delete")["error_code"], INVALID_CONFIG, "its offsets would go")
+        for other in ("__cluster_metadata", "__transaction_state", "__share_group_state"):
+            made = create(other, 1)
+            equal((made["error_code"], made["error_message"]),
+                  (INVALID_REQUEST, f"Creation of internal topic {other} is prohibited."), other)
+        made = create(name, -1)
+        own = {k["name"]: k["value"] for k in made["configs"] if k["config_source"] == 1}
+        equal((made["error_code"], made["num_partitions"], own),
+              (NONE, 50, {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "8388608"}), "made")
+        equal(described(), (NONE, 1, 50), "as it is wanted")
+        [t] = ask(c, "delete_topics", 6, {"topics": [{"name": name}], "timeout_ms": 5000})["responses"]
+        equal(t["error_code"], POLICY_VIOLATION, "deleted")
+        expect("cannot be deleted" in t["error_message"], t["error_message"])
+        [t] = ask(c, "create_partitions", 3, {"topics": [{"name": name, "count": 51}], "timeout_ms": 5000})["results"]
+        equal(t["error_code"], POLICY_VIOLATION, "more partitions")
+        [t] = ask(c, "delete_records", 2, {"topics": [{"name": name, "partitions": [
+            {"partition_index": 0, "offset": -1}]}], "timeout_ms": 1000})["topics"]
+        equal([p["error_code"] for p in t["partitions"]], [INVALID_TOPIC], "trimmed")
+        equal(c.produce(name, 0, batch([b"v"]))[0], INVALID_TOPIC, "written")
+        equal(described(), (NONE, 1, 50), "as it was")
 
 
 def test_created_with_assignments_in_any_order():

@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "cluster/internal_topics.h"
 #include "cluster/metadata_edit.h"
 #include "core/assert.h"
 
@@ -38,6 +39,11 @@ void fake_cluster_add_topic(struct cluster *c, const char *name, int32_t partiti
 const struct metadata *cluster_metadata(const struct cluster *c)
 {
     return c->metadata;
+}
+
+const struct internal_topic *cluster_internal_topic(const struct cluster *c, struct slice name)
+{
+    return internal_topic_find(&c->settings, name);
 }
 
 struct topic_config_set cluster_topic_configs(const struct cluster *c, const struct topic *t)

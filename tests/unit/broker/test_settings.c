@@ -96,6 +96,42 @@ Test(settings, defaults)
     done(&f, e);
 }
 
+/* The table's defaults and those of the coordinators are the same. */
+Test(settings, groups)
+{
+    struct fixture f;
+    enum err e = read(&f, (const char *const[]){NULL});
+    cr_assert(eq(int, e, ERR_OK), "%s", f.why);
+    struct groups_settings fresh;
+    groups_settings_init(&fresh);
+    cr_assert(eq(int, f.settings.groups.consumer_assignors_count, 2));
+    for (uint32_t i = 0; i < 2; i++) {
+        cr_assert(eq(str,
+                     (char *)f.settings.groups.consumer_assignors[i],
+                     (char *)fresh.consumer_assignors[i]));
+        fresh.consumer_assignors[i] = f.settings.groups.consumer_assignors[i];
+    }
+    cr_assert(eq(int, memcmp(&f.settings.groups, &fresh, sizeof(fresh)), 0));
+    done(&f, e);
+
+    e = read(&f,
+             (const char *const[]){
+                 "group.consumer.assignors=range",
+                 "group.coordinator.rebalance.protocols=classic",
+                 "offsets.retention.minutes=2",
+                 "group.consumer.migration.policy=downgrade",
+                 NULL,
+             });
+    cr_assert(eq(int, e, ERR_OK), "%s", f.why);
+    const struct groups_settings *s = &f.settings.groups;
+    cr_assert(eq(u32, s->consumer_assignors_count, 1));
+    cr_assert(eq(str, (char *)s->consumer_assignors[0], "range"));
+    cr_assert(not(s->is_consumer_enabled));
+    cr_assert(eq(i64, s->offsets_retention_ms, 120000));
+    cr_assert(eq(int, s->migration, GROUPS_MIGRATION_DOWNGRADE));
+    done(&f, e);
+}
+
 Test(settings, several_data_directories_and_lost_ones)
 {
     struct fixture f;
@@ -159,6 +195,17 @@ Test(settings, what_contradicts_itself_is_refused)
         {{"coreflume.log.dirs.lost=AAAAAAAAAAAAAAAAAAAAAg,x", NULL}, "'x' is no directory_id"},
         {{"coreflume.admin.listener=nothing", NULL}, "HOST:PORT"},
         {{"log.cleanup.policy=keep", NULL}, "log.cleanup.policy"},
+        {{"group.consumer.assignors=uniform,uniform", NULL}, "each once"},
+        {{"group.consumer.assignors=sticky", NULL}, "takes uniform and range"},
+        {{"group.consumer.assignors=", NULL}, "at least one"},
+        {{"group.coordinator.rebalance.protocols=consumer", NULL}, "must name classic"},
+        {{"group.coordinator.rebalance.protocols=classic,share", NULL}, "no other protocols"},
+        {{"group.min.session.timeout.ms=30m", "group.max.session.timeout.ms=1m", NULL},
+         "group.min.session.timeout.ms (1800000) must not be above"},
+        {{"group.consumer.session.timeout.ms=61s", NULL}, "group.consumer.max.session.timeout.ms"},
+        {{"group.consumer.min.heartbeat.interval.ms=6s", NULL},
+         "must not be above group.consumer.heartbeat.interval.ms (5000)"},
+        {{"group.consumer.assignment.interval.ms=16s", NULL}, "(16000) must not be above"},
         {{"log.cleaner.min.cleanable.ratio=2", NULL}, "log.cleaner.min.cleanable.ratio"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

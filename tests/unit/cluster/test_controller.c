@@ -508,6 +508,132 @@ Test(controller, altered_configs_are_judged_as_a_whole_and_in_effect)
     tear_down(&f);
 }
 
+static const struct internal_topic *give_internal_topic(struct fixture *f)
+{
+    static const struct config_pair configs[] = {
+        {{(const uint8_t *)"cleanup.policy", 14}, {(const uint8_t *)"compact", 7}},
+        {{(const uint8_t *)"segment.bytes", 13}, {(const uint8_t *)"8388608", 7}},
+    };
+    static const struct internal_topic internal = {
+        .name = "__consumer_offsets",
+        .partitions_count = 60,
+        .replication_factor_max = 3,
+        .configs = configs,
+        .configs_count = 2,
+    };
+    f->settings.internal_topics = &internal;
+    f->settings.internal_topics_count = 1;
+    return &internal;
+}
+
+/* Whatever a request leaves out comes from the table, and no limit is in its way. */
+Test(controller, an_internal_topic_is_made_as_the_broker_wants_it)
+{
+    struct fixture f;
+    set_up(&f);
+    const struct internal_topic *internal = give_internal_topic(&f);
+    f.settings.topics_max = 1;
+    cr_assert(eq(int, create(&f, "__consumer.offsets", 50, 1), ERR_OK), "of a metric's name");
+    cr_assert(eq(int, create(&f, "more", 1, 1), ERR_PARTITIONS_INVALID));
+    cr_assert(eq(int, create(&f, internal->name, -1, -1), ERR_OK), "%s", f.why);
+    const struct topic *t =
+        metadata_topic_by_name(controller_metadata(f.ct), slice_of_string(internal->name));
+    cr_assert(t->is_internal);
+    cr_assert(eq(i32, t->partitions_count, 60));
+    cr_assert(eq(i16, t->replication_factor, 1), "there is one node");
+    cr_assert(t->settings.is_compacted);
+    cr_assert(eq(u64, t->settings.segment_size_max, 8388608));
+    cr_assert(eq(int, create(&f, internal->name, -1, -1), ERR_TOPIC_EXISTS));
+    tear_down(&f);
+}
+
+/* A client may make it first, as it may at Kafka's, if nothing is lost by how it is made. */
+Test(controller, what_an_internal_topic_may_not_suffer_is_refused)
+{
+    static const struct {
+        const char *policy;
+        enum err e;
+    } rows[] = {
+        {"delete", ERR_CONFIG_INVALID},
+        {"compact,delete", ERR_CONFIG_INVALID},
+        {"", ERR_CONFIG_INVALID},
+        {" compact ", ERR_OK},
+    };
+    struct fixture f;
+    set_up(&f);
+    const char *name = give_internal_topic(&f)->name;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct config_pair policy = {slice_of_string("cleanup.policy"),
+                                           slice_of_string(rows[i].policy)};
+        struct controller_topic topic = {
+            .name = slice_of_string(name),
+            .partitions_count = 3,
+            .replication_factor = 1,
+            .configs = &policy,
+            .configs_count = 1,
+        };
+        cr_assert(eq(int, create_with(&f, &topic), rows[i].e), "%s: %s", rows[i].policy, f.why);
+    }
+    const struct uuid none = {{0}};
+    cr_assert(eq(int, drop(&f, &none, name), ERR_POLICY));
+    cr_assert(strstr(f.why, "cannot be deleted") != NULL, "%s", f.why);
+    struct controller_growth growth = {
+        .name = slice_of_string(name),
+        .partitions_count = 4,
+        .assignments_count = CONTROLLER_NO_ASSIGNMENTS,
+    };
+    cr_assert(eq(int, grow(&f, &growth), ERR_POLICY));
+    cr_assert(strstr(f.why, "cannot be given more partitions") != NULL, "%s", f.why);
+    cr_assert(eq(int, alter(&f, name, "cleanup.policy", "delete"), ERR_CONFIG_INVALID));
+    cr_assert(eq(int, alter(&f, name, "cleanup.policy", NULL), ERR_CONFIG_INVALID));
+    cr_assert(eq(int, alter(&f, name, "segment.bytes", "16777216"), ERR_OK));
+    tear_down(&f);
+}
+
+Test(controller, names_of_what_there_is_not_are_reserved)
+{
+    static const char *const names[] = {
+        "__cluster_metadata", "__transaction_state", "__share_group_state", "__consumer_offsets"};
+    struct fixture f;
+    set_up(&f);
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        cr_assert(eq(int, create(&f, names[i], 1, 1), ERR_INVALID), "%s", names[i]);
+        cr_assert(strstr(f.why, "prohibited") != NULL, "%s", f.why);
+    }
+    cr_assert(eq(int, create(&f, "__other", 1, 1), ERR_OK));
+    tear_down(&f);
+}
+
+/* Data of a version without groups may have one that a client made. */
+Test(controller, a_topic_of_that_name_is_internal_whoever_made_it)
+{
+    struct fixture f;
+    set_up(&f);
+    struct wbuf w;
+    wbuf_init(&w, COMMAND_SIZE_MAX);
+    const struct command command = {
+        .kind = COMMAND_TOPIC_CREATED,
+        .topic_created =
+            {
+                .id = rand_uuid(&f.rand),
+                .name = slice_of_string("__consumer_offsets"),
+                .partitions_count = 1,
+                .replication_factor = 1,
+                .directories = slice_of(&DIRS[0], sizeof(DIRS[0])),
+            },
+    };
+    const char *name = give_internal_topic(&f)->name;
+    command_encode(&command, &w);
+    apply(&f, &w);
+    wbuf_done(&w);
+    cr_assert(
+        metadata_topic_by_name(controller_metadata(f.ct), slice_of_string(name))->is_internal);
+    const struct uuid none = {{0}};
+    cr_assert(eq(int, drop(&f, &none, name), ERR_POLICY));
+    cr_assert(eq(int, alter(&f, name, "cleanup.policy", "compact"), ERR_OK));
+    tear_down(&f);
+}
+
 /* Clients may set the same values in a loop: no entry of the log comes of it. */
 Test(controller, what_changes_nothing_is_no_command)
 {
