@@ -70,6 +70,8 @@ def run(client, verb, rest):
     elif verb == "lookup":
         offset, timestamp = client.lookup(rest[0], int(rest[1]), int(rest[2]))
         put(offset=offset, timestamp=timestamp)
+    elif verb == "member":
+        client.member(rest)
     elif verb == "admin":
         call = "connect"
         try:

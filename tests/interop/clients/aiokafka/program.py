@@ -2,23 +2,82 @@
 import asyncio
 import pathlib
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import contract
+import member
 
 import aiokafka
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import for_code
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.errors import KafkaError, for_code
 
 LARGEST = 16 << 20 # The broker's limit is what is tested, not the client's.
 SECONDS = 60
 
 
+ASSIGNORS = {"range": RangePartitionAssignor, "roundrobin": RoundRobinPartitionAssignor}
+
+
+class Member(ConsumerRebalanceListener):
+    """The verb `member`: one consumer in a group, until the input closes."""
+
+    def __init__(self, brokers, args):
+        self.joining, self.events = member.joining(args), member.Events()
+        self.consumer = AIOKafkaConsumer(
+            bootstrap_servers=brokers, group_id=self.joining.group, group_instance_id=self.joining.instance,
+            session_timeout_ms=self.joining.session_ms, heartbeat_interval_ms=self.joining.heartbeat_ms,
+            enable_auto_commit=False, auto_offset_reset="earliest", fetch_max_wait_ms=100,
+            partition_assignment_strategy=[ASSIGNORS[self.joining.protocol]])
+
+    async def on_partitions_assigned(self, assigned):
+        self.events.partitions("assigned", assigned)
+
+    async def on_partitions_revoked(self, revoked):
+        if revoked:
+            await self.commit(revoked)
+        self.events.partitions("revoked", revoked)
+
+    async def commit(self, partitions=None):
+        offsets = self.events.due(partitions)
+        if not offsets:
+            return
+        try:
+            await self.consumer.commit({TopicPartition(self.joining.topic, n): position for n, position in offsets.items()})
+        except KafkaError as error:
+            self.events.failed("refused", error)
+        else:
+            self.events.committed(offsets)
+
+    async def run(self):
+        self.events.ready()
+        self.consumer.subscribe([self.joining.topic], listener=self)
+        await self.consumer.start()
+        due = time.monotonic()
+        while not self.events.is_asked_to_end:
+            for records in (await self.consumer.getmany(timeout_ms=member.POLL_MS)).values():
+                for record in records:
+                    self.events.record(record.partition, record.offset)
+            if time.monotonic() >= due:
+                await self.commit()
+                due = time.monotonic() + member.COMMIT_SECONDS
+        await self.commit()
+        await self.consumer.stop()
+        self.events.say("closed")
+
+
 class Client:
     def __init__(self, brokers):
         self.brokers = brokers
+
+    def member(self, args):
+        async def run():
+            await Member(self.brokers, args).run() # Made inside the loop that it belongs to.
+        asyncio.run(run())
 
     def versions(self):
         return {"client": "aiokafka", "version": aiokafka.__version__}

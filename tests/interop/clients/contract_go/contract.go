@@ -55,6 +55,7 @@ type Client struct {
 	Read    func(ctx context.Context, topic string, partitions int32, put func(Record) error) error
 	Lookup  func(ctx context.Context, topic string, partition int32, timestamp int64) (int64, error)
 	Admin   func(ctx context.Context, topic string, timestamp int64) []Call
+	Member  func(ctx context.Context, joining Joining, events *Events) error // Until ctx ends; nil: no groups.
 }
 
 // Call is one of the verb admin, in the order of asking.
@@ -116,6 +117,8 @@ func run(ctx context.Context, out *json.Encoder, client Client, verb string, arg
 			return err
 		}
 		return out.Encode(map[string]any{"offset": offset, "timestamp": nil})
+	case "member":
+		return member(client, args)
 	case "admin":
 		return admin(out, client.Admin(ctx, args[0], number(args[1])))
 	}

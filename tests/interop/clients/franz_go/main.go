@@ -25,7 +25,7 @@ func main() {
 	contract.Main(func(brokers string) contract.Client {
 		p := program{brokers}
 		return contract.Client{Module: "github.com/twmb/franz-go", Create: p.create, Delete: p.delete,
-			Produce: p.produce, Read: p.read, Lookup: p.lookup, Admin: p.admin}
+			Produce: p.produce, Read: p.read, Lookup: p.lookup, Admin: p.admin, Member: p.member}
 	})
 }
 

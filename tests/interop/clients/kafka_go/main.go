@@ -29,7 +29,7 @@ func main() {
 	contract.Main(func(brokers string) contract.Client {
 		p := program{kafka.Client{Addr: kafka.TCP(brokers)}}
 		return contract.Client{Module: "github.com/segmentio/kafka-go", Lacks: lacks, Create: p.create, Delete: p.delete,
-			Produce: p.produce, Read: p.read, Lookup: p.lookup, Admin: p.admin}
+			Produce: p.produce, Read: p.read, Lookup: p.lookup, Admin: p.admin, Member: p.member}
 	})
 }
 

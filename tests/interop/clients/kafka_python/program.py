@@ -4,6 +4,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import contract
+import kafka_python_member
 
 import kafka
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -107,6 +108,9 @@ class Client:
         yield "log directories", topic in [found["name"] for broker in admin.describe_log_dirs()
                                            for log_dir in broker["log_dirs"] for found in log_dir["topics"]]
         yield "produce by default", self.produced(topic + "-default")
+
+    def member(self, args):
+        kafka_python_member.run(self.brokers, args)
 
     def produced(self, topic):
         producer = KafkaProducer(bootstrap_servers=self.brokers)

@@ -4,6 +4,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import contract
+import kafka_python_member
 
 import kafka
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -95,6 +96,9 @@ class Client:
         futures = [producer.send(topic + "-default", b"%d" % number) for number in range(100)]
         producer.flush()
         yield "produce by default", sum(future.succeeded() for future in futures)
+
+    def member(self, args):
+        kafka_python_member.run(self.brokers, args)
 
 
 contract.main(Client)

@@ -154,6 +154,8 @@ const run = async (brokers, verb, args) => {
       await withAdmin(kafka, admin => adminCalls(admin, ...args, call))
       return call('produce by default', await produceByDefault(brokers, `${args[0]}-default`))
     }
+    case 'member':
+      return require('./member.js')(brokers, ...args)
     case 'read':
       throw new Unsupported('kafkajs reads only in consumer groups, which are not served yet; librdkafka reads back')
     default:

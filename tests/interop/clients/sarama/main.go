@@ -22,7 +22,7 @@ func main() {
 	contract.Main(func(brokers string) contract.Client {
 		p := program{[]string{brokers}}
 		return contract.Client{Module: "github.com/IBM/sarama", Create: p.create, Delete: p.delete,
-			Produce: p.produce, Read: p.read, Lookup: p.lookup, Admin: p.admin}
+			Produce: p.produce, Read: p.read, Lookup: p.lookup, Admin: p.admin, Member: p.member}
 	})
 }
 
