@@ -21,6 +21,7 @@
 #include "core/shard.h"
 #include "core/sm.h"
 #include "core/xmsg.h"
+#include "groups/groups.h"
 #include "kafka/dispatch.h"
 #include "net/conn.h"
 #include "storage/data_dir.h"
@@ -79,6 +80,7 @@ struct broker {
     uint32_t data_dirs_count;                                    /* Locked. */
     struct cluster_data_dir cluster_dirs[CLUSTER_DATA_DIRS_MAX]; /* For settings.cluster. */
     struct cluster_set *clusters;
+    struct groups_set *groups;
     struct dispatch_settings dispatch_settings;
     struct net_address advertised[LISTENERS_MAX];
 
@@ -176,6 +178,12 @@ static void on_broker_altered(void *context, struct shard *here, struct cluster 
     limit_conns(&b->fronts[here->id], c);
 }
 
+static void on_metadata(void *context, struct shard *here)
+{
+    struct broker *b = context;
+    groups_on_metadata(groups_set_get(b->groups, here->id));
+}
+
 static enum err open_front(struct front *f)
 {
     struct broker *b = f->b;
@@ -183,10 +191,13 @@ static enum err open_front(struct front *f)
     if (e != ERR_OK) {
         return e;
     }
+    struct groups *groups = groups_set_get(b->groups, f->s->id);
+    groups_start(groups, f->s, cluster_set_get(b->clusters, f->s->id));
     e = dispatch_new(
         &(struct dispatch_options){
             .s = f->s,
             .cluster = cluster_set_get(b->clusters, f->s->id),
+            .groups = groups,
             .settings = &b->dispatch_settings,
         },
         &f->dispatch);
@@ -229,6 +240,9 @@ static void run_quiet(struct shard *here, struct xmsg *m)
     if (f->dispatch != NULL) {
         dispatch_stop(f->dispatch);
     }
+    if (f->b->groups != NULL) {
+        groups_quiesce(groups_set_get(f->b->groups, here->id));
+    }
     if (f->b->clusters != NULL) {
         cluster_quiesce(
             cluster_set_get(f->b->clusters, here->id)); /* The server waits for answers. */
@@ -242,10 +256,12 @@ static void run_quiet(struct shard *here, struct xmsg *m)
 
 static void run_close(struct shard *here, struct xmsg *m)
 {
-    (void)here;
     struct front *f = container_of(m, struct front, msg);
     conn_server_free(f->server);
     dispatch_free(f->dispatch);
+    if (f->b->groups != NULL) {
+        groups_stop(groups_set_get(f->b->groups, here->id));
+    }
     if (f->transport != NULL) {
         f->transport->ops->destroy(f->transport);
     }
@@ -511,6 +527,9 @@ void broker_start(struct broker *b, void *context, broker_started_fn *on_started
         (void)snprintf(b->why, sizeof(b->why), "not enough memory for the cluster's state");
         e = cluster_set_new(&b->settings.cluster, b->fronts_count, &b->clusters);
     }
+    if (e == ERR_OK) {
+        e = groups_set_new(&b->settings.groups, b->fronts_count, &b->groups);
+    }
     if (e != ERR_OK) {
         report_start(b, BROKER_FAILED, e);
         return;
@@ -579,6 +598,7 @@ enum err broker_new(const struct broker_options *o, struct broker **ret_broker)
         b->fronts[i].b = b;
     }
     b->settings.cluster.on_broker_altered = on_broker_altered;
+    b->settings.cluster.on_metadata = on_metadata;
     b->settings.cluster.broker_context = b;
     groups_settings_bind(&b->settings.groups, &b->settings.cluster);
     fill_dispatch_settings(b);
@@ -593,6 +613,7 @@ void broker_free(struct broker *b)
         return;
     }
     assert(b->state == BROKER_IDLE || b->state == BROKER_OVER);
+    groups_set_free(b->groups);
     cluster_set_free(b->clusters);
     free(b->fronts);
     free(b);

@@ -96,6 +96,9 @@ struct cluster_settings {
     /* The broker's own configurations were altered (cluster_broker_number): called on each shard
      * when they are in its metadata. May be NULL. */
     void (*on_broker_altered)(void *context, struct shard *s, struct cluster *c);
+    /* Commands were applied on that shard: topics, partitions (which are open) or configurations
+     * may have changed; may be NULL. */
+    void (*on_metadata)(void *context, struct shard *s);
     void *broker_context;
 
     /* A flush failed: nothing that is acknowledged from now on could be trusted. NULL = panic.

@@ -387,6 +387,9 @@ static void apply_run(struct cluster *c)
         assert_cmp(e, ==, ERR_EOF);
         c->opener = NULL;
         list_remove(&leg->link);
+        if (c->settings->on_metadata != NULL) {
+            c->settings->on_metadata(c->settings->broker_context, c->s);
+        }
         broadcast_leg_done(c->s, leg);
     }
 }

@@ -41,6 +41,7 @@
 #include "core/xmsg.h"
 #include "kafka/proto/error_codes.h"
 
+struct coordinator;
 struct group;
 
 enum {
@@ -81,6 +82,7 @@ struct group_call {
     struct list link;    /* Of the group's queue, or where a module keeps calls that wait. */
     struct group *group; /* While it waits there. */
     void (*on_cancel)(struct group_call *call); /* While a module keeps it: answer it now. */
+    struct coordinator *coordinator;            /* While that has it. */
     struct xmsg msg;
     struct xmsg_hop route[2];
     void *server;

@@ -159,17 +159,18 @@ enum gate {
 static const struct group_verb {
     enum gate gate;
     void (*run)(struct group *g, struct group_call *call);
+    bool is_nameless_legal; /* Or the module has its own words for an empty group id. */
 } VERBS[GROUP_CALL_KIND_COUNT] = {
     [GROUP_JOIN] = {GATE_EXCLUSIVE, join},
     [GROUP_SYNC] = {GATE_EXCLUSIVE, sync},
     [GROUP_HEARTBEAT] = {GATE_EXCLUSIVE, heartbeat},
     [GROUP_LEAVE] = {GATE_EXCLUSIVE, leave},
-    [GROUP_COMMIT] = {GATE_SHARED, offsets_commit},
-    [GROUP_FETCH] = {GATE_NONE, offsets_fetch},
+    [GROUP_COMMIT] = {GATE_SHARED, offsets_commit, true},
+    [GROUP_FETCH] = {GATE_NONE, offsets_fetch, true},
     [GROUP_DELETE_OFFSETS] = {GATE_EXCLUSIVE, offsets_delete},
     [GROUP_DESCRIBE] = {GATE_NONE, classic_describe},
     [GROUP_DELETE] = {GATE_EXCLUSIVE, offsets_delete_group},
-    [GROUP_CONSUMER_HEARTBEAT] = {GATE_EXCLUSIVE, consumer_heartbeat},
+    [GROUP_CONSUMER_HEARTBEAT] = {GATE_EXCLUSIVE, consumer_heartbeat, true},
     [GROUP_CONSUMER_DESCRIBE] = {GATE_NONE, consumer_describe},
 };
 
@@ -321,6 +322,10 @@ void coordinator_call(struct coordinator *c, struct group_call *call, struct gro
 {
     assert(c->is_active);
     c->time = now;
+    if (call->group_id.size == 0 && !VERBS[call->kind].is_nameless_legal) {
+        group_refuse(c, call, KAFKA_INVALID_GROUP_ID, NULL);
+        return;
+    }
     struct group *g = group_get(c, call->group_id);
     if (g == NULL) {
         group_refuse(c, call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory for another group");
@@ -497,6 +502,11 @@ void coordinator_resign(struct coordinator *c)
 bool coordinator_is_active(const struct coordinator *c)
 {
     return c->is_active;
+}
+
+int32_t coordinator_partition(const struct coordinator *c)
+{
+    return c->partition;
 }
 
 /* ---- batches ---- */

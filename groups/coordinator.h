@@ -83,6 +83,7 @@ void coordinator_activate(struct coordinator *c, struct group_time now);
  * until coordinator_apply sees them. */
 void coordinator_resign(struct coordinator *c);
 bool coordinator_is_active(const struct coordinator *c);
+int32_t coordinator_partition(const struct coordinator *c);
 
 /* Active only. Answers at once, or later. */
 void coordinator_call(struct coordinator *c, struct group_call *call, struct group_time now);

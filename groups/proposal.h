@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 
+#include "cluster/cluster.h"
 #include "core/err.h"
 #include "core/list.h"
 #include "core/slice.h"
@@ -41,6 +42,7 @@ struct proposal {
     struct group_call
         *call; /* The module's, as context: NULL, or the call that is answered then. */
     void *context;
+    struct partition_op op; /* The driver's. */
 };
 
 /* NULL without memory. */

@@ -34,7 +34,7 @@ struct api {
 };
 
 enum {
-    API_COUNT = 32,
+    API_COUNT = 44,
 };
 
 extern const struct api API_TABLE[API_COUNT];

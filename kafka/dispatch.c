@@ -232,6 +232,7 @@ enum err dispatch_new(const struct dispatch_options *o, struct dispatch **ret_di
     }
     d->s = o->s;
     d->cluster = o->cluster;
+    d->groups = o->groups;
     d->settings = o->settings;
     set_limits(d);
     list_init(&d->parked);

@@ -23,6 +23,7 @@
 struct broker_config;
 struct cluster;
 struct dispatch;
+struct groups;
 struct shard;
 
 /* What the broker's configuration tells the handlers. All shards read the same struct, none writes
@@ -45,6 +46,7 @@ struct dispatch_settings {
 struct dispatch_options {
     struct shard *s;
     struct cluster *cluster;
+    struct groups *groups; /* Of the same shard. */
     const struct dispatch_settings *settings;
 };
 

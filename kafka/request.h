@@ -28,10 +28,12 @@ enum {
 };
 
 struct fetch_sessions;
+struct groups;
 
 struct dispatch {
     struct shard *s;
     struct cluster *cluster;
+    struct groups *groups;
     const struct dispatch_settings *settings;
     size_t fetch_size_max; /* fetch.max.bytes, or what one answer may take of the memory. */
     /* Of all requests' arenas together: they are no part of the shard's pool, and pipelining

@@ -14,15 +14,18 @@ from support.node import Node, fresh_dir
 from support.shared import SharedNode
 from support.wire import Connection, batch, batches
 
-NAMES = {0: "produce", 1: "fetch", 2: "list_offsets", 3: "metadata", 10: "find_coordinator", 18: "api_versions",
+NAMES = {0: "produce", 1: "fetch", 2: "list_offsets", 3: "metadata", 8: "offset_commit", 9: "offset_fetch",
+         10: "find_coordinator", 11: "join_group", 12: "heartbeat", 13: "leave_group", 14: "sync_group",
+         15: "describe_groups", 16: "list_groups", 18: "api_versions",
          19: "create_topics", 20: "delete_topics", 21: "delete_records", 22: "init_producer_id",
          23: "offset_for_leader_epoch", 29: "describe_acls",
          30: "create_acls", 31: "delete_acls", 32: "describe_configs", 33: "alter_configs", 35: "describe_log_dirs",
-         37: "create_partitions", 43: "elect_leaders", 44: "incremental_alter_configs",
+         37: "create_partitions", 42: "delete_groups", 43: "elect_leaders", 44: "incremental_alter_configs",
          45: "alter_partition_reassignments",
-         46: "list_partition_reassignments", 48: "describe_client_quotas", 50: "describe_user_scram_credentials",
+         46: "list_partition_reassignments", 47: "offset_delete", 48: "describe_client_quotas", 50: "describe_user_scram_credentials",
          55: "describe_quorum", 57: "update_features", 60: "describe_cluster",
-         61: "describe_producers", 65: "describe_transactions", 66: "list_transactions", 74: "list_config_resources",
+         61: "describe_producers", 65: "describe_transactions", 66: "list_transactions",
+         68: "consumer_group_heartbeat", 69: "consumer_group_describe", 74: "list_config_resources",
          75: "describe_topic_partitions"}
 NONE, OUT_OF_RANGE, CORRUPT, UNKNOWN_TOPIC, TOO_LARGE, INVALID_TOPIC = 0, 1, 2, 3, 10, 17
 INVALID_ACKS, INVALID_TIMESTAMP, UNSUPPORTED_VERSION, TOPIC_EXISTS, INVALID_PARTITIONS = 21, 32, 35, 36, 37

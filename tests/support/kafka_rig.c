@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/assert.h"
+#include "groups/groups.h"
 #include "kafka/fetch_sessions.h"
 #include "kafka/proto/header.h"
 #include "kafka/request.h"
@@ -26,10 +27,15 @@ void kafka_rig_init(struct kafka_rig *g)
         .fetch_sessions_max = 2,
         .fetch_session_eviction_us = UINT64_C(1000) * FETCH_SESSION_EVICTION_MS,
     };
-    enum err e = dispatch_new(
+    groups_settings_init(&g->groups_settings);
+    enum err e = groups_set_new(&g->groups_settings, 1, &g->groups);
+    cr_assert(eq(int, e, ERR_OK));
+    groups_start(groups_set_get(g->groups, 0), &g->ts.shard, &g->cluster);
+    e = dispatch_new(
         &(struct dispatch_options){
             .s = &g->ts.shard,
             .cluster = &g->cluster,
+            .groups = groups_set_get(g->groups, 0),
             .settings = &g->settings,
         },
         &g->dispatch);
@@ -74,6 +80,7 @@ void kafka_rig_done(struct kafka_rig *g)
 {
     bool is_stopped = false;
     dispatch_stop(g->dispatch);
+    groups_quiesce(groups_set_get(g->groups, 0));
     kafka_rig_run(g);
     while (g->cluster.cancels_count > 0) {
         fake_cluster_end_cancel(&g->cluster);
@@ -83,7 +90,9 @@ void kafka_rig_done(struct kafka_rig *g)
     kafka_rig_run(g);
     cr_assert(is_stopped);
     conn_server_free(g->server);
-    dispatch_free(g->dispatch); /* Asserts that no request is left. */
+    dispatch_free(g->dispatch);
+    groups_stop(groups_set_get(g->groups, 0));
+    groups_set_free(g->groups); /* Asserts that no request is left. */
     fake_cluster_done(&g->cluster);
     cr_assert(eq(sz, fake_transport_streams_count(g->ft), 0));
     fake_peer_free(g->peer);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "core/arena.h"
+#include "groups/settings.h"
 #include "kafka/dispatch.h"
 #include "kafka/proto/schema.h"
 #include "net/conn.h"
@@ -25,6 +26,8 @@ struct kafka_rig {
     struct fake_transport *ft;
     struct cluster cluster;
     struct net_address advertised;
+    struct groups_settings groups_settings;
+    struct groups_set *groups; /* Without coordinators, until the test makes the topic for them. */
     struct dispatch_settings settings;
     struct dispatch *dispatch;
     struct conn_server *server;

@@ -1,0 +1,56 @@
+#include "core/utf8.h"
+
+/* The character of size bytes that starts with lead bits and may not be below min. */
+static bool decode(struct slice text, size_t at, size_t size, uint32_t min, uint32_t *ret_code)
+{
+    if (text.size - at < size) {
+        return false;
+    }
+    uint32_t code = text.data[at] & (0x7fU >> size);
+    for (size_t i = 1; i < size; i++) {
+        const uint8_t byte = text.data[at + i];
+        if ((byte & 0xc0) != 0x80) {
+            return false;
+        }
+        code = code << 6 | (byte & 0x3fU);
+    }
+    const bool is_surrogate = code >= 0xd800 && code <= 0xdfff;
+    *ret_code = code;
+    return code >= min && code <= 0x10ffff && !is_surrogate;
+}
+
+bool utf8_next(struct slice text, size_t *at, uint32_t *ret_code)
+{
+    if (*at >= text.size) {
+        return false;
+    }
+    static const uint32_t mins[] = {0, 0, 0x80, 0x800, 0x10000};
+    const uint8_t lead = text.data[*at];
+    size_t size = 0;
+    if (lead < 0x80) {
+        *ret_code = lead;
+        (*at)++;
+        return true;
+    }
+    if (lead >= 0xc0 && lead < 0xf8) {
+        size = lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : 4;
+    }
+    if (size > 0 && decode(text, *at, size, mins[size], ret_code)) {
+        *at += size;
+    } else {
+        *ret_code = UTF8_REPLACEMENT;
+        (*at)++;
+    }
+    return true;
+}
+
+size_t utf8_units16(struct slice text)
+{
+    size_t units = 0;
+    size_t at = 0;
+    uint32_t code = 0;
+    while (utf8_next(text, &at, &code)) {
+        units += code > 0xffff ? 2 : 1;
+    }
+    return units;
+}

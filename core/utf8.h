@@ -1,0 +1,21 @@
+/* Characters of UTF-8 text from outside. Bytes that are not UTF-8 count as U+FFFD, one each.
+ *
+ * Shard: any; pure.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/slice.h"
+
+enum {
+    UTF8_REPLACEMENT = 0xfffd,
+};
+
+/* The character at *at, which moves behind it; false at the end. */
+bool utf8_next(struct slice text, size_t *at, uint32_t *ret_code);
+
+/* How many 16-bit units the text takes in UTF-16, as Java counts. */
+size_t utf8_units16(struct slice text);

@@ -1,0 +1,582 @@
+#include "groups/groups.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "cluster/cluster.h"
+#include "cluster/metadata.h"
+#include "core/assert.h"
+#include "core/logger.h"
+#include "core/shard.h"
+#include "core/utf8.h"
+#include "groups/coordinator.h"
+#include "groups/memory.h"
+#include "groups/proposal.h"
+#include "groups/replay.h"
+#include "groups/settings.h"
+#include "kafka/proto/list_groups.h"
+
+enum {
+    WAITING_MAX = 1000,            /* Calls of one seat that wait until it is loaded. */
+    METADATA_DELAY_US = 50 * 1000, /* Many changes are looked at together. */
+    LOADS_MAX = 8,                 /* Partitions of one shard that are replayed at the same time. */
+};
+
+enum seat_state {
+    SEAT_WAITING, /* For its turn to load. */
+    SEAT_LOADING,
+    SEAT_ACTIVE,
+    SEAT_FAILED,
+    SEAT_OVER, /* Resigned: the broker stops, or the topic is gone. */
+};
+
+/* One partition of __consumer_offsets on this shard. */
+struct seat {
+    struct groups *g;
+    struct list link;
+    enum seat_state state;
+    struct partition_id id;
+    struct coordinator *coordinator;
+    struct replay replay;
+    struct list waiting; /* struct group_call: while it loads. */
+    uint32_t waiting_count;
+    bool is_reading;     /* The replay's on_done has not come. */
+    bool has_complained; /* Of records that cannot be read. */
+    struct timer timer;
+    uint32_t appends_count; /* In flight. */
+    uint64_t load_us;       /* When loading began. */
+};
+
+struct groups {
+    struct groups_set *set;
+    struct shard *s; /* NULL until the start. */
+    struct cluster *cluster;
+    bool is_quiescing;
+    struct uuid topic_id; /* Of the seats. */
+    struct list seats;
+    struct seat **seat_of; /* By partition; NULL = not here. */
+    int32_t partitions_count;
+    uint32_t loads_count;
+    struct timer metadata_timer;
+    struct group_memory memory;
+    struct coordinator_env env;
+};
+
+struct groups_set {
+    const struct groups_settings *settings;
+    uint16_t shards_count;
+    struct groups groups[]; /* Each is touched by its own shard. */
+};
+
+static struct group_time now_of(const struct groups *g)
+{
+    return (struct group_time){.now_us = g->s->now_us, .wall_ms = g->s->wall_ms};
+}
+
+/* ---- a seat's events ---- */
+
+static void load_more(struct groups *g);
+static void serve(struct groups *g, struct seat *seat, struct group_call *call);
+
+static void rearm(struct seat *seat)
+{
+    const uint64_t deadline_us = coordinator_deadline_us(seat->coordinator);
+    if (seat->state != SEAT_ACTIVE || deadline_us == UINT64_MAX) {
+        timer_cancel(&seat->g->s->timers, &seat->timer);
+    } else {
+        timer_arm(&seat->g->s->timers, &seat->timer, deadline_us);
+    }
+}
+
+/* Over and nothing in flight: it goes. */
+static void free_if_over(struct seat *seat)
+{
+    struct groups *g = seat->g;
+    if (seat->state != SEAT_OVER || seat->appends_count > 0 || seat->is_reading) {
+        return;
+    }
+    if (g->seat_of != NULL && g->seat_of[seat->id.partition] == seat) {
+        g->seat_of[seat->id.partition] = NULL;
+    }
+    timer_cancel(&g->s->timers, &seat->timer);
+    list_remove(&seat->link);
+    coordinator_free(seat->coordinator);
+    free(seat);
+}
+
+static void on_timer(struct timer *t)
+{
+    struct seat *seat = container_of(t, struct seat, timer);
+    coordinator_tick(seat->coordinator, now_of(seat->g));
+    rearm(seat);
+}
+
+static void on_appended(struct partition_op *op)
+{
+    struct proposal *p = container_of(op, struct proposal, op);
+    struct seat *seat = op->context;
+    assert_cmp(seat->appends_count, >, 0);
+    seat->appends_count--;
+    coordinator_on_appended(seat->coordinator, p, op->result, now_of(seat->g));
+    rearm(seat);
+    free_if_over(seat);
+}
+
+static void append(void *context, struct coordinator *c, struct proposal *p)
+{
+    struct groups *g = context;
+    struct seat *seat = g->seat_of[coordinator_partition(c)];
+    p->op = (struct partition_op){
+        .kind = PARTITION_PRODUCE,
+        .id = seat->id,
+        .current_leader_epoch = -1,
+        .on_done = on_appended,
+        .context = seat,
+        .in.produce = {.batch = proposal_batch(p), .acks = -1, .produce_version = INT16_MAX},
+    };
+    seat->appends_count++;
+    cluster_partition_submit(g->cluster, &p->op);
+}
+
+static void answer(void *context, struct group_call *call)
+{
+    struct groups *g = context;
+    call->coordinator = NULL;
+    xmsg_forward(g->s, &call->msg);
+}
+
+static void intervals(void *context, struct slice group_id, struct groups_intervals *ret)
+{
+    struct groups *g = context;
+    *ret = groups_intervals_of(g->set->settings, g->cluster, group_id);
+}
+
+/* ---- loading ---- */
+
+static enum err on_batch(void *context, struct slice batch)
+{
+    struct seat *seat = context;
+    const enum err e = coordinator_apply(seat->coordinator, batch);
+    if (e != ERR_CORRUPT) {
+        return e;
+    }
+    /* Somebody else's record in the topic: it says nothing about groups. */
+    if (!seat->has_complained) {
+        seat->has_complained = true;
+        log_warn(seat->g->s->log,
+                 "group_record_unreadable",
+                 "topic=" GROUPS_TOPIC " partition=%" PRId32 " offset=%" PRId64
+                 " effect=\"the record is passed over\"",
+                 seat->id.partition,
+                 seat->replay.next_offset);
+    }
+    return ERR_OK;
+}
+
+/* The calls that waited for the load, in order. */
+static void serve_waiting(struct seat *seat)
+{
+    struct list *link = NULL;
+    while ((link = list_pop_front(&seat->waiting)) != NULL) {
+        seat->waiting_count--;
+        serve(seat->g, seat, container_of(link, struct group_call, link));
+    }
+}
+
+static void on_loaded(void *context, enum err e)
+{
+    struct seat *seat = context;
+    struct groups *g = seat->g;
+    seat->is_reading = false;
+    assert_cmp(g->loads_count, >, 0);
+    g->loads_count--;
+    if (seat->state == SEAT_LOADING && e == ERR_OK) {
+        seat->state = SEAT_ACTIVE;
+        coordinator_activate(seat->coordinator, now_of(g));
+        rearm(seat);
+        if (coordinator_groups_count(seat->coordinator) > 0) {
+            log_info(g->s->log,
+                     "groups_loaded",
+                     "partition=%" PRId32 " groups=%" PRIu32 " offset=%" PRId64 " ms=%" PRIu64,
+                     seat->id.partition,
+                     coordinator_groups_count(seat->coordinator),
+                     seat->replay.next_offset,
+                     (g->s->now_us - seat->load_us) / 1000);
+        }
+    } else if (seat->state == SEAT_LOADING) {
+        seat->state = SEAT_FAILED;
+        log_error(g->s->log,
+                  "groups_not_loaded",
+                  "topic=" GROUPS_TOPIC " partition=%" PRId32
+                  " error=%s effect=\"its groups get COORDINATOR_NOT_AVAILABLE\" "
+                  "action=\"see /healthz for its partition, then restart\"",
+                  seat->id.partition,
+                  err_name(e));
+    }
+    serve_waiting(seat);
+    free_if_over(seat);
+    load_more(g);
+}
+
+static void load(struct seat *seat)
+{
+    struct groups *g = seat->g;
+    seat->state = SEAT_LOADING;
+    seat->is_reading = true;
+    seat->load_us = g->s->now_us;
+    g->loads_count++;
+    seat->replay = (struct replay){
+        .cluster = g->cluster,
+        .id = seat->id,
+        .context = seat,
+        .on_batch = on_batch,
+        .on_done = on_loaded,
+    };
+    replay_begin(&seat->replay);
+}
+
+static void load_more(struct groups *g)
+{
+    list_for_each (link, &g->seats) {
+        struct seat *seat = container_of(link, struct seat, link);
+        if (g->loads_count == LOADS_MAX) {
+            return;
+        }
+        if (seat->state == SEAT_WAITING) {
+            load(seat);
+        }
+    }
+}
+
+/* ---- which partitions are here ---- */
+
+static void resign(struct seat *seat)
+{
+    if (seat->is_reading) {
+        replay_cancel(&seat->replay);
+    }
+    seat->state = SEAT_OVER;
+    coordinator_resign(seat->coordinator);
+    serve_waiting(seat);
+    rearm(seat);
+    free_if_over(seat);
+}
+
+static void resign_all(struct groups *g)
+{
+    list_for_each_safe (link, &g->seats) {
+        resign(container_of(link, struct seat, link));
+    }
+    free(g->seat_of);
+    g->seat_of = NULL;
+    g->partitions_count = 0;
+}
+
+/* Without memory for it, its calls get NOT_COORDINATOR. */
+static void take_seat(struct groups *g, const struct partition_id *id)
+{
+    struct seat *seat = calloc(1, sizeof(*seat));
+    if (seat == NULL || coordinator_new(&g->env, id->partition, &seat->coordinator) != ERR_OK) {
+        free(seat);
+        return;
+    }
+    seat->g = g;
+    seat->id = *id;
+    timer_init(&seat->timer, on_timer);
+    list_init(&seat->waiting);
+    list_push_back(&g->seats, &seat->link);
+    g->seat_of[id->partition] = seat;
+}
+
+/* The topic has appeared, has grown, or is another one under its name. */
+static void take_seats(struct groups *g)
+{
+    const struct metadata *m = cluster_metadata(g->cluster);
+    const struct topic *t = metadata_topic_by_name(m, slice_of_string(GROUPS_TOPIC));
+    if (t == NULL || !uuid_equal(&t->id, &g->topic_id)) {
+        resign_all(g);
+    }
+    if (t == NULL || t->partitions_count == g->partitions_count) {
+        return;
+    }
+    g->topic_id = t->id;
+    const size_t count = (size_t)t->partitions_count;
+    struct seat **seat_of = realloc(g->seat_of, count * sizeof(*seat_of));
+    if (seat_of == NULL) {
+        return;
+    }
+    g->seat_of = seat_of;
+    for (int32_t i = g->partitions_count; i < t->partitions_count; i++) {
+        seat_of[i] = NULL;
+    }
+    g->partitions_count = t->partitions_count;
+    for (int32_t i = 0; i < t->partitions_count; i++) {
+        const struct partition_id id = {.topic_id = t->id, .partition = i};
+        if (seat_of[i] == NULL && metadata_partition_shard(m, &id) == g->s->id) {
+            take_seat(g, &id);
+        }
+    }
+    load_more(g);
+}
+
+/* Clients may be waiting for seats, but not for the rest. */
+void groups_on_metadata(struct groups *g)
+{
+    if (g->s == NULL || g->is_quiescing) {
+        return;
+    }
+    take_seats(g);
+    if (!timer_is_armed(&g->metadata_timer)) {
+        shard_timer_arm(g->s, &g->metadata_timer, METADATA_DELAY_US);
+    }
+}
+
+static void on_metadata_timer(struct timer *t)
+{
+    struct groups *g = container_of(t, struct groups, metadata_timer);
+    list_for_each (link, &g->seats) {
+        struct seat *seat = container_of(link, struct seat, link);
+        if (seat->state == SEAT_ACTIVE) {
+            coordinator_on_metadata(seat->coordinator, now_of(g));
+            rearm(seat);
+        }
+    }
+}
+
+/* ---- calls ---- */
+
+int32_t groups_partition_of(struct slice group_id, int32_t count)
+{
+    /* String.hashCode of Java: over UTF-16 units. */
+    uint32_t hash = 0;
+    size_t at = 0;
+    uint32_t code = 0;
+    while (utf8_next(group_id, &at, &code)) {
+        if (code > 0xffff) {
+            hash = hash * 31 + (0xd7c0 + (code >> 10));
+            code = 0xdc00 + (code & 0x3ff);
+        }
+        hash = hash * 31 + code;
+    }
+    const uint32_t positive = (int32_t)hash == INT32_MIN ? 0 : (uint32_t)abs((int32_t)hash);
+    return (int32_t)(positive % (uint32_t)count);
+}
+
+static void call_home(struct shard *here, struct xmsg *m)
+{
+    (void)here;
+    struct group_call *call = container_of(m, struct group_call, msg);
+    call->on_done(call);
+}
+
+/* Answers a call that no coordinator takes. */
+static void refuse(struct groups *g, struct group_call *call, enum kafka_error e)
+{
+    group_call_refuse(call, e, (struct slice){0});
+    answer(g, call);
+}
+
+/* The calls of a client that comes back after a restart need not be tried again. */
+static void wait_for_load(struct groups *g, struct seat *seat, struct group_call *call)
+{
+    if (call->kind == GROUP_HEARTBEAT) {
+        refuse(g, call, KAFKA_NONE);
+    } else if (seat->waiting_count == WAITING_MAX) {
+        refuse(g, call, KAFKA_COORDINATOR_LOAD_IN_PROGRESS);
+    } else {
+        seat->waiting_count++;
+        list_push_back(&seat->waiting, &call->link);
+    }
+}
+
+static void serve(struct groups *g, struct seat *seat, struct group_call *call)
+{
+    switch (seat->state) {
+    case SEAT_WAITING:
+    case SEAT_LOADING:
+        wait_for_load(g, seat, call);
+        return;
+    case SEAT_FAILED:
+        refuse(g, call, KAFKA_COORDINATOR_NOT_AVAILABLE);
+        return;
+    case SEAT_OVER:
+        refuse(g, call, KAFKA_NOT_COORDINATOR);
+        return;
+    case SEAT_ACTIVE:
+        break;
+    }
+    call->coordinator = seat->coordinator;
+    coordinator_call(seat->coordinator, call, now_of(g));
+    rearm(seat);
+}
+
+static void serve_call(struct shard *here, struct xmsg *m)
+{
+    (void)here;
+    struct group_call *call = container_of(m, struct group_call, msg);
+    struct groups *g = call->server;
+    struct seat *seat = NULL;
+    if (g->partitions_count > 0) {
+        seat = g->seat_of[groups_partition_of(call->group_id, g->partitions_count)];
+    }
+    if (seat == NULL) {
+        refuse(g, call, KAFKA_NOT_COORDINATOR);
+    } else {
+        serve(g, seat, call);
+    }
+}
+
+static void send_call(struct groups *g,
+                      uint16_t owner,
+                      struct group_call *call,
+                      void (*run)(struct shard *here, struct xmsg *m))
+{
+    call->server = &g->set->groups[owner];
+    call->route[0] = (struct xmsg_hop){.shard = owner, .run = run};
+    call->route[1] = (struct xmsg_hop){.shard = g->s->id, .run = call_home};
+    call->msg.next_hop = call->route;
+    xmsg_send(g->s, &call->msg);
+}
+
+void groups_submit(struct groups *g, struct group_call *call)
+{
+    const struct metadata *m = cluster_metadata(g->cluster);
+    const struct topic *t = metadata_topic_by_name(m, slice_of_string(GROUPS_TOPIC));
+    uint16_t owner = g->s->id;
+    if (t != NULL) {
+        const struct partition_id id = {
+            .topic_id = t->id,
+            .partition = groups_partition_of(call->group_id, t->partitions_count),
+        };
+        owner = metadata_partition_shard(m, &id);
+    }
+    send_call(g, owner, call, serve_call);
+}
+
+static void serve_list(struct shard *here, struct xmsg *m)
+{
+    (void)here;
+    struct group_call *call = container_of(m, struct group_call, msg);
+    struct groups *g = call->server;
+    group_call_refuse(call, KAFKA_NONE, (struct slice){0}); /* An empty list. */
+    list_for_each (link, &g->seats) {
+        struct seat *seat = container_of(link, struct seat, link);
+        struct list_groups_response *out = call->out;
+        if (out == NULL) {
+            break;
+        }
+        if (seat->state == SEAT_ACTIVE) {
+            (void)coordinator_list(seat->coordinator, call);
+        } else if (seat->state != SEAT_OVER) {
+            out->error_code =
+                (int16_t)(seat->state == SEAT_FAILED ? KAFKA_COORDINATOR_NOT_AVAILABLE
+                                                     : KAFKA_COORDINATOR_LOAD_IN_PROGRESS);
+        }
+    }
+    answer(g, call);
+}
+
+void groups_submit_list(struct groups *g, uint16_t shard_id, struct group_call *call)
+{
+    assert_cmp(call->kind, ==, GROUP_LIST);
+    send_call(g, shard_id, call, serve_list);
+}
+
+static void serve_cancel(struct shard *here, struct xmsg *m)
+{
+    struct group_cancel *cancel = container_of(m, struct group_cancel, msg);
+    struct group_call *call = cancel->call;
+    struct groups *g = cancel->server;
+    if (call->coordinator != NULL) {
+        coordinator_cancel(call->coordinator, call, now_of(g));
+    }
+    xmsg_forward(here, m);
+}
+
+static void cancel_home(struct shard *here, struct xmsg *m)
+{
+    (void)here;
+    struct group_cancel *cancel = container_of(m, struct group_cancel, msg);
+    cancel->on_done(cancel);
+}
+
+void groups_cancel(struct groups *g, struct group_cancel *cancel)
+{
+    cancel->server = cancel->call->server;
+    cancel->route[0] = cancel->call->route[0];
+    cancel->route[0].run = serve_cancel;
+    cancel->route[1] = (struct xmsg_hop){.shard = g->s->id, .run = cancel_home};
+    cancel->msg.next_hop = cancel->route;
+    xmsg_send(g->s, &cancel->msg);
+}
+
+/* ---- life ---- */
+
+enum err groups_set_new(const struct groups_settings *settings,
+                        uint16_t shards_count,
+                        struct groups_set **ret_set)
+{
+    struct groups_set *set = calloc(1, sizeof(*set) + shards_count * sizeof(set->groups[0]));
+    if (set == NULL) {
+        return ERR_BUSY;
+    }
+    set->settings = settings;
+    set->shards_count = shards_count;
+    for (uint16_t i = 0; i < shards_count; i++) {
+        set->groups[i].set = set;
+        list_init(&set->groups[i].seats);
+    }
+    *ret_set = set;
+    return ERR_OK;
+}
+
+void groups_set_free(struct groups_set *set)
+{
+    free(set);
+}
+
+struct groups *groups_set_get(struct groups_set *set, uint16_t shard_id)
+{
+    assert_cmp(shard_id, <, set->shards_count);
+    return &set->groups[shard_id];
+}
+
+void groups_start(struct groups *g, struct shard *s, struct cluster *c)
+{
+    g->cluster = c;
+    g->memory = (struct group_memory){
+        .size_max = g->set->settings->state_size_max / g->set->shards_count,
+    };
+    g->env = (struct coordinator_env){
+        .settings = g->set->settings,
+        .metadata = cluster_metadata(c),
+        .memory = &g->memory,
+        .hash_seed = s->hash_seed,
+        .rand = &s->rand,
+        .log = s->log,
+        .reached = s->reached,
+        .context = g,
+        .intervals = intervals,
+        .append = append,
+        .answer = answer,
+    };
+    timer_init(&g->metadata_timer, on_metadata_timer);
+    g->s = s;
+    groups_on_metadata(g);
+}
+
+void groups_quiesce(struct groups *g)
+{
+    if (g->s == NULL || g->is_quiescing) {
+        return;
+    }
+    g->is_quiescing = true;
+    timer_cancel(&g->s->timers, &g->metadata_timer);
+    resign_all(g);
+}
+
+void groups_stop(struct groups *g)
+{
+    assert(list_is_empty(&g->seats));
+    g->s = NULL;
+}

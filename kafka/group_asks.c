@@ -1,0 +1,154 @@
+#include "kafka/group_asks.h"
+
+#include <string.h>
+
+#include "core/assert.h"
+#include "core/shard.h"
+#include "kafka/request.h"
+
+enum {
+    UNDER_WAY_MAX = 64,
+};
+
+/* "/127.0.0.1", as Kafka shows a client's host. */
+static struct slice host_of(struct request *r)
+{
+    const char *peer = conn_peer(r->conn);
+    const char *port = strrchr(peer, ':');
+    const int size = port == NULL ? (int)strlen(peer) : (int)(port - peer);
+    return request_text(r, "/%.*s", size, peer);
+}
+
+bool group_asks_init(struct request *r, enum group_call_kind kind, size_t count)
+{
+    struct group_asks *all = r->state;
+    const struct slice host = host_of(r);
+    all->count = count;
+    all->asks = request_alloc(r, count, sizeof(*all->asks));
+    if (all->asks == NULL || slice_is_null(host)) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        struct group_call *call = &all->asks[i].call;
+        group_call_init(call, kind);
+        all->asks[i].r = r;
+        call->version = r->version;
+        call->client_id = slice_is_null(r->client_id) ? slice_of("", 0) : r->client_id;
+        call->client_host = host;
+    }
+    return true;
+}
+
+static void finish(struct request *r)
+{
+    struct group_asks *all = r->state;
+    request_unpark(r);
+    all->on_all(r);
+    for (size_t i = 0; i < all->count; i++) {
+        group_call_done(&all->asks[i].call);
+    }
+}
+
+static void go_on(struct request *r);
+
+static void on_done(struct group_call *call)
+{
+    struct group_ask *ask = container_of(call, struct group_ask, call);
+    struct request *r = ask->r;
+    struct group_asks *all = r->state;
+    ask->is_under_way = false;
+    assert_cmp(all->under_way_count, >, 0);
+    all->under_way_count--;
+    go_on(r);
+    request_release(r);
+}
+
+static void begin(struct request *r, struct group_ask *ask, size_t index)
+{
+    struct group_asks *all = r->state;
+    all->under_way_count++;
+    ask->is_under_way = true;
+    ask->call.on_done = on_done;
+    request_hold(r);
+    if (ask->call.kind == GROUP_LIST) {
+        groups_submit_list(r->d->groups, (uint16_t)index, &ask->call);
+    } else {
+        groups_submit(r->d->groups, &ask->call);
+    }
+}
+
+static void go_on(struct request *r)
+{
+    struct group_asks *all = r->state;
+    while (all->next < all->count && all->under_way_count < UNDER_WAY_MAX) {
+        const size_t index = all->next++;
+        begin(r, &all->asks[index], index);
+    }
+    if (all->under_way_count == 0) {
+        finish(r);
+    }
+}
+
+static void on_cancelled(struct group_cancel *cancel)
+{
+    request_release(container_of(cancel, struct group_ask, cancel)->r);
+}
+
+static void cancel_all(struct request *r)
+{
+    struct group_asks *all = r->state;
+    request_unpark(r);
+    if (all->is_cancelled) {
+        return;
+    }
+    all->is_cancelled = true;
+    for (size_t i = 0; i < all->next; i++) {
+        struct group_ask *ask = &all->asks[i];
+        if (ask->is_under_way) {
+            ask->cancel = (struct group_cancel){.call = &ask->call, .on_done = on_cancelled};
+            request_hold(r);
+            groups_cancel(r->d->groups, &ask->cancel);
+        }
+    }
+}
+
+void group_asks_begin(struct request *r, void (*on_all)(struct request *r))
+{
+    struct group_asks *all = r->state;
+    all->on_all = on_all;
+    request_park(r, cancel_all);
+    go_on(r);
+}
+
+bool group_asks_are_whole(const struct group_asks *asks)
+{
+    for (size_t i = 0; i < asks->count; i++) {
+        if (asks->asks[i].call.out == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void answer_single(struct request *r)
+{
+    const struct group_asks *all = r->state;
+    if (group_asks_are_whole(all)) {
+        request_answer(r, all->asks[0].call.out);
+    } else {
+        request_abort(r, "the answer is too large");
+    }
+}
+
+void group_ask_single(struct request *r, enum group_call_kind kind, struct slice group_id)
+{
+    r->state = request_alloc(r, 1, sizeof(struct group_asks));
+    if (r->state == NULL || !group_asks_init(r, kind, 1)) {
+        request_abort(r, "no memory");
+        return;
+    }
+    struct group_asks *all = r->state;
+    all->asks[0].call.group_id = group_id;
+    all->asks[0].call.in = r->in;
+    group_asks_begin(r, answer_single);
+}

@@ -1,0 +1,46 @@
+/* What a request asks coordinators of groups: one call per group (or per shard, to list), a bounded
+ * number at a time, and the handler answers when all are home.
+ *
+ * A request whose connection ends, or that waits when the broker stops, has its calls cancelled and
+ * is answered all the same.
+ *
+ * Shard: the request's.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "core/slice.h"
+#include "groups/groups.h"
+
+struct request;
+
+struct group_ask {
+    struct request *r;
+    struct group_call call;
+    struct group_cancel cancel;
+    bool is_under_way;
+};
+
+struct group_asks {
+    struct group_ask *asks;
+    size_t count;
+    size_t next; /* The first that is not begun. */
+    size_t under_way_count;
+    bool is_cancelled;
+    /* Answers the request from the calls' `out`, which may be NULL (group_asks_are_whole). */
+    void (*on_all)(struct request *r);
+};
+
+/* Room for count calls of that kind, in r->state's beginning: the handler's state must begin with a
+ * struct group_asks. False at the request's memory limit. The handler then fills in group_id and
+ * `in` of asks[].call. */
+bool group_asks_init(struct request *r, enum group_call_kind kind, size_t count);
+/* on_all comes from the loop, or at once if there is nothing to ask. */
+void group_asks_begin(struct request *r, void (*on_all)(struct request *r));
+/* False if an answer did not fit its memory. */
+bool group_asks_are_whole(const struct group_asks *asks);
+
+/* The whole request is one call, whose answer is the request's. */
+void group_ask_single(struct request *r, enum group_call_kind kind, struct slice group_id);

@@ -1,0 +1,43 @@
+#include "kafka/proto/describe_groups.h"
+
+#include "kafka/group_asks.h"
+#include "kafka/handlers/handlers.h"
+#include "kafka/operations.h"
+#include "kafka/request.h"
+
+static void on_all(struct request *r)
+{
+    const struct describe_groups_request *in = r->in;
+    const struct group_asks *all = r->state;
+    struct describe_groups_response out;
+    describe_groups_response_init(&out);
+    out.groups_count = all->count;
+    out.groups = request_alloc(r, all->count, sizeof(*out.groups));
+    if (out.groups == NULL || !group_asks_are_whole(all)) {
+        request_abort(r, "the answer is too large: ask for fewer groups");
+        return;
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        const struct describe_groups_response_group *group = all->asks[i].call.out;
+        out.groups[i] = *group;
+        if (in->include_authorized_operations && group->error_code == KAFKA_NONE) {
+            out.groups[i].authorized_operations = GROUP_OPERATIONS;
+        }
+    }
+    request_answer(r, &out);
+}
+
+void handle_describe_groups(struct request *r)
+{
+    const struct describe_groups_request *in = r->in;
+    r->state = request_alloc(r, 1, sizeof(struct group_asks));
+    if (r->state == NULL || !group_asks_init(r, GROUP_DESCRIBE, in->groups_count)) {
+        request_abort(r, "too many groups");
+        return;
+    }
+    struct group_asks *all = r->state;
+    for (size_t i = 0; i < all->count; i++) {
+        all->asks[i].call.group_id = in->groups[i];
+    }
+    group_asks_begin(r, on_all);
+}

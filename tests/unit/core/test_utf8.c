@@ -1,0 +1,43 @@
+/* Characters of text from outside, and what is not text. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+
+#include "core/utf8.h"
+
+static const struct {
+    const char *bytes;
+    uint32_t codes[4];
+    size_t count;
+    size_t units16;
+} CASES[] = {
+    {"", {0}, 0, 0},
+    {"a\x7f", {'a', 0x7f}, 2, 2},
+    {"\xc3\xa9", {0xe9}, 1, 1},
+    {"\xe2\x82\xac", {0x20ac}, 1, 1},
+    {"\xf0\x9f\x98\x80", {0x1f600}, 1, 2},
+    {"\xf4\x8f\xbf\xbf", {0x10ffff}, 1, 2},
+    /* Cut, too long, surrogates, above the last character, stray bytes: U+FFFD for each byte. */
+    {"\xe2\x82", {0xfffd, 0xfffd}, 2, 2},
+    {"\xc0\x80", {0xfffd, 0xfffd}, 2, 2},
+    {"\xed\xa0\x80", {0xfffd, 0xfffd, 0xfffd}, 3, 3},
+    {"\xf4\x90\x80\x80", {0xfffd, 0xfffd, 0xfffd, 0xfffd}, 4, 4},
+    {"\x80z", {0xfffd, 'z'}, 2, 2},
+    {"\xff", {0xfffd}, 1, 1},
+};
+
+Test(utf8, characters_and_units)
+{
+    for (size_t i = 0; i < sizeof(CASES) / sizeof(CASES[0]); i++) {
+        const struct slice text = slice_of_string(CASES[i].bytes);
+        size_t at = 0;
+        uint32_t code = 0;
+        size_t count = 0;
+        while (utf8_next(text, &at, &code)) {
+            cr_assert(lt(sz, count, CASES[i].count), "case %zu", i);
+            cr_assert(eq(u32, code, CASES[i].codes[count]), "case %zu", i);
+            count++;
+        }
+        cr_assert(eq(sz, count, CASES[i].count), "case %zu", i);
+        cr_assert(eq(sz, utf8_units16(text), CASES[i].units16), "case %zu", i);
+    }
+}
