@@ -175,6 +175,15 @@ static void end_wait(void *context, struct conn *c)
     }
 }
 
+static void on_behind(void *context, struct conn *c)
+{
+    (void)context;
+    struct request *r = conn_state(c);
+    if (r != NULL && r->on_behind != NULL) {
+        r->on_behind(r);
+    }
+}
+
 static void add_stats(struct dispatch *d)
 {
     for (size_t i = 0; i < API_COUNT; i++) {
@@ -248,6 +257,7 @@ struct conn_handler dispatch_conn_handler(struct dispatch *d)
         .context = d,
         .classify = classify,
         .on_request = on_request,
+        .on_behind = on_behind,
         .on_eof = end_wait,
         .on_closed = end_wait,
     };

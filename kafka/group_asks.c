@@ -116,6 +116,9 @@ void group_asks_begin(struct request *r, void (*on_all)(struct request *r))
 {
     struct group_asks *all = r->state;
     all->on_all = on_all;
+    /* A heartbeat that waits for news must not keep a commit waiting. */
+    r->on_behind =
+        all->count > 0 && all->asks[0].call.kind == GROUP_CONSUMER_HEARTBEAT ? cancel_all : NULL;
     request_park(r, cancel_all);
     go_on(r);
 }

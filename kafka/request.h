@@ -60,6 +60,8 @@ struct request {
     void *state;             /* The handler's. */
     struct list parked_link; /* On d->parked while a handler waits for data, else empty. */
     void (*unpark)(struct request *r); /* Ends that wait now: connection gone, or stopping. */
+    /* While parked: the client sent another request, which waits for this one; NULL = let it. */
+    void (*on_behind)(struct request *r);
 
     /* Private to dispatch.c. */
     struct list link;

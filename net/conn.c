@@ -122,10 +122,21 @@ static bool start_ready(struct conn *c)
         r->is_started = true;
         c->unanswered_count++;
         c->is_barrier_running = r->class == CONN_BARRIER;
+        c->is_behind_told = false;
         any = true;
         h->on_request(h->context, r); /* May end r. */
     }
     return any;
+}
+
+static void tell_behind(struct conn *c)
+{
+    const struct conn_handler *h = &c->server->handler;
+    if (h->on_behind != NULL && c->is_barrier_running && !c->is_behind_told &&
+        !list_is_empty(&c->waiting)) {
+        c->is_behind_told = true;
+        h->on_behind(h->context, c);
+    }
 }
 
 /* --- answering -------------------------------------------------------------------------------- */
@@ -334,6 +345,7 @@ void conn_pump(struct conn *c)
         any |= start_ready(c);
         any |= conn_receive_retry(c);
     } while (any);
+    tell_behind(c); /* What it ends is sent by the task. */
     if (c->is_eof && !c->is_blocked) {
         conn_end(c); /* All it sent is a request by now, or never will be. */
     }

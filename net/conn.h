@@ -99,6 +99,9 @@ struct conn_handler {
     /* Starts a request. It must later be answered exactly once (conn_answer, conn_answer_nothing)
      * or the connection ended with conn_abort. May answer inside the call. */
     void (*on_request)(void *context, struct conn_request *r);
+    /* A request waits behind a barrier that is not answered: told once per barrier, so that one
+     * which only waits for news can be answered with what there is. May end it. May be NULL. */
+    void (*on_behind)(void *context, struct conn *c);
     /* The peer sends no more, and reads or is gone: requests in flight are answered as ever, but
      * what waits for something that may never come should end its wait. May be NULL. */
     void (*on_eof)(void *context, struct conn *c);

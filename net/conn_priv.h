@@ -57,6 +57,7 @@ struct conn {
     uint32_t requests_count;   /* On any list, and the incoming one. */
     uint32_t unanswered_count; /* Started and not answered. */
     bool is_barrier_running;
+    bool is_behind_told;   /* on_behind came for it. */
     bool is_abort_pending; /* Earlier answers are still due; nothing more starts. */
     bool is_pumping;
     uint64_t frames_size;  /* Capacity of all frame bufs held. */

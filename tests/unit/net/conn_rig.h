@@ -35,6 +35,7 @@ struct rig {
     uint32_t parked_count;
     char started[256]; /* First bytes of the frames, in order of start. */
     uint32_t eof_count;
+    uint32_t behind_count;
     uint32_t closed_count;
     bool is_stopped;
     bool is_in_callback;
@@ -98,6 +99,13 @@ static inline void on_eof(void *context, struct conn *c)
     cr_assert(conn_is_ending(c));
 }
 
+static inline void on_behind(void *context, struct conn *c)
+{
+    struct rig *g = context;
+    (void)c;
+    g->behind_count++;
+}
+
 static inline void on_closed(void *context, struct conn *c)
 {
     struct rig *g = context;
@@ -128,6 +136,7 @@ static inline void rig_init(struct rig *g, const struct conn_limits *limits)
         .handler = {.context = g,
                     .classify = classify,
                     .on_request = on_request,
+                    .on_behind = on_behind,
                     .on_eof = on_eof,
                     .on_closed = on_closed},
     };

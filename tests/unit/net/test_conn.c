@@ -178,6 +178,51 @@ Test(conn, order_of_starts_and_answers)
     }
 }
 
+/* A barrier is told once that somebody waits for it; what may overlap never is. */
+Test(conn, barriers_know_of_requests_behind)
+{
+    static const struct {
+        const char *frames;
+        uint32_t told;
+    } rows[] = {
+        {"B1", 0},
+        {"B1 b2", 1},
+        {"B1 p2 b3", 1},
+        {"P1 b2", 0},
+        {"P1 P2", 0},
+        {"b1 b2 B3", 0},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct rig g;
+        rig_init(&g, &default_limits);
+        struct fake_peer *p = dial(&g);
+        send_frames(&g, p, rows[i].frames);
+        cr_assert(eq(u32, g.behind_count, rows[i].told), "row=%zu", i);
+        while (g.parked_count > 0) {
+            answer(&g,
+                   (const char[]){
+                       (char)g.parked[0]->frame.data[0], (char)g.parked[0]->frame.data[1], '\0'});
+        }
+        rig_done(&g);
+    }
+}
+
+/* The next barrier is told of its own. */
+Test(conn, each_barrier_is_told)
+{
+    struct rig g;
+    rig_init(&g, &default_limits);
+    struct fake_peer *p = dial(&g);
+    send_frames(&g, p, "B1 B2 B3");
+    cr_assert(eq(u32, g.behind_count, 1));
+    answer(&g, "B1");
+    cr_assert(eq(u32, g.behind_count, 2));
+    answer(&g, "B2");
+    cr_assert(eq(u32, g.behind_count, 2));
+    answer(&g, "B3");
+    rig_done(&g);
+}
+
 /* Answers that became ready together leave together. */
 Test(conn, answers_are_coalesced)
 {
