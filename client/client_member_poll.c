@@ -201,9 +201,10 @@ static void take_new(struct client_member *m)
     }
     m->is_unsettled = missing_count > 0;
     const size_t new_count = client_member_tell(m, is_new, m->told);
-    if (new_count > 0 || m->is_target_new) {
+    /* Topics whose names are not known yet will be owned in a moment: one word for all. */
+    if (new_count > 0 || (m->is_target_new && missing_count == 0)) {
         m->is_owned_due = true;
-        m->is_target_new = false;
+        m->is_target_new = missing_count > 0;
     }
     call_back(m, m->options.on_assigned, is_new);
     for (size_t i = 0; i < s->positions_count; i++) {

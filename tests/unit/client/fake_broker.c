@@ -30,16 +30,18 @@ static const char *resolve(struct client_env *env,
                            size_t *ret_count)
 {
     (void)env;
-    (void)address;
-    places[0] = (struct client_place){0};
+    /* Nobody looks at the address but dial, below. */
+    places[0] = (struct client_place){.size = address->port};
     *ret_count = 1;
     return NULL;
 }
 
 static int dial(struct client_env *env, const struct client_place *place, int *ret_fd)
 {
-    (void)place;
     struct fake_broker *b = broker_of(env);
+    if (b->serve != NULL && b->connections_count < FAKE_CONNECTIONS_MAX) {
+        fake_broker_bare_connection(b);
+    }
     if (b->dialled_count == b->connections_count) {
         return ECONNREFUSED; /* The script is over. */
     }
@@ -50,6 +52,7 @@ static int dial(struct client_env *env, const struct client_place *place, int *r
     int pair[2];
     cr_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair) == 0);
     c->fd = pair[1];
+    c->port = (uint16_t)place->size;
     *ret_fd = pair[0];
     return 0;
 }
@@ -118,6 +121,39 @@ static bool take_step(struct fake_connection *c, uint64_t now_us, uint64_t *next
     return true;
 }
 
+static void versions_response(struct fake_broker *b, struct api_versions_response *ret_response);
+
+/* The requests of a connection that are whole, each to who answers them. */
+static void serve(struct fake_broker *b, size_t connection)
+{
+    struct fake_connection *c = &b->connections[connection];
+    while (c->read_size < c->parsed_size && !c->is_over) {
+        const uint32_t size = frame_size(c->in.data + c->read_size);
+        uint8_t *copy = arena_alloc(&b->arena, size);
+        void *message = arena_alloc(&b->arena, 4096); /* Larger than any of them. */
+        cr_assert(copy != NULL && message != NULL);
+        memcpy(copy, c->in.data + c->read_size + 4, size);
+        c->read_size += size + 4;
+        struct rbuf body = rbuf_over(copy, size);
+        struct request_header header;
+        cr_assert(request_header_decode(&body, &header) == ERR_OK);
+        const struct schema_api *api = schema_api_find(header.api_key);
+        cr_assert(api->request.decode(&body, header.api_version, &b->arena, message) == ERR_OK);
+        const struct fake_request r = {
+            connection, header.api_key, header.api_version, header.correlation_id, message};
+        if (header.api_key == API_API_VERSIONS) {
+            struct api_versions_response response;
+            versions_response(b, &response);
+            fake_broker_reply(b, &r, &response);
+        } else {
+            b->serve(b, &r);
+        }
+    }
+    if (c->read_size == c->in.size) {
+        c->in.size = c->read_size = c->parsed_size = 0;
+    }
+}
+
 static void work(struct fake_broker *b, uint64_t *next_us)
 {
     for (size_t i = 0; i < b->dialled_count; i++) {
@@ -126,8 +162,15 @@ static void work(struct fake_broker *b, uint64_t *next_us)
             continue;
         }
         read_requests(c);
+        if (b->serve != NULL) {
+            serve(b, i);
+        }
         while (take_step(c, b->clock.now_us, next_us)) {
         }
+    }
+    if (b->tick != NULL) {
+        const uint64_t tick_us = b->tick(b);
+        *next_us = tick_us < *next_us ? tick_us : *next_us;
     }
 }
 
@@ -216,7 +259,7 @@ void fake_broker_connection(struct fake_broker *b)
     fake_broker_versions(b);
 }
 
-void fake_broker_versions(struct fake_broker *b)
+static void versions_response(struct fake_broker *b, struct api_versions_response *ret_response)
 {
     struct api_versions_response response;
     api_versions_response_init(&response);
@@ -230,6 +273,13 @@ void fake_broker_versions(struct fake_broker *b)
         k->max_version = b->version_max[api->key];
     }
     response.api_keys_count = SCHEMA_APIS_COUNT;
+    *ret_response = response;
+}
+
+void fake_broker_versions(struct fake_broker *b)
+{
+    struct api_versions_response response;
+    versions_response(b, &response);
     fake_broker_answer(b, API_API_VERSIONS, &response);
 }
 
@@ -281,6 +331,24 @@ void fake_broker_answer_in(struct fake_broker *b,
 void fake_broker_answer(struct fake_broker *b, int16_t api_key, const void *response)
 {
     fake_broker_answer_in(b, api_key, b->version_max[api_key], response);
+}
+
+void fake_broker_reply(struct fake_broker *b, const struct fake_request *r, const void *response)
+{
+    struct wbuf w;
+    wbuf_init(&w, SCRIPT_SIZE_MAX);
+    const size_t pos = wbuf_reserve(&w, 4);
+    cr_assert(response_header_encode(&w, r->api_key, r->version, r->correlation_id) == ERR_OK);
+    cr_assert(schema_api_find(r->api_key)->response.encode(&w, r->version, response) == ERR_OK);
+    wbuf_patch_i32(&w, pos, (int32_t)(w.size - pos - 4));
+    send_all(&b->connections[r->connection], wbuf_slice(&w));
+    wbuf_done(&w);
+}
+
+void fake_broker_cut(struct fake_broker *b, size_t connection)
+{
+    b->connections[connection].is_over = true;
+    (void)shutdown(b->connections[connection].fd, SHUT_RDWR);
 }
 
 void fake_broker_hang_up(struct fake_broker *b)

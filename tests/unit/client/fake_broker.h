@@ -21,7 +21,7 @@
 #include "kafka/proto/schema.h"
 
 enum {
-    FAKE_CONNECTIONS_MAX = 8,
+    FAKE_CONNECTIONS_MAX = 64,
     FAKE_STEPS_MAX = 64,
     FAKE_PARTITIONS_MAX = 8,
     FAKE_NODE_ID = 1,
@@ -58,6 +58,16 @@ struct fake_connection {
     size_t parsed_size; /* Of whole requests. */
     size_t read_size;   /* Of those the test has seen. */
     uint64_t due_us;    /* When the next answer may go; 0: at once. */
+    uint16_t port;      /* That was dialled. */
+};
+
+/* A request, for who answers whatever comes instead of by a script. */
+struct fake_request {
+    size_t connection;
+    int16_t api_key;
+    int16_t version;
+    int32_t correlation_id;
+    const void *message; /* struct <api>_request, in the broker's arena. */
 };
 
 struct fake_broker {
@@ -70,6 +80,12 @@ struct fake_broker {
     size_t dialled_count;
     int16_t version_max[CLIENT_APIS_MAX]; /* Advertised; the newest stable ones at first. */
     struct arena arena;                   /* Of decoded requests and scripted answers. */
+    /* Optional, and then there is no script: called for each request but those about versions,
+     * while the client waits. Calls fake_broker_reply or fake_broker_cut, or keeps the request for
+     * later. */
+    void (*serve)(struct fake_broker *b, const struct fake_request *r);
+    /* With that: what is due by now; returns when the next is. */
+    uint64_t (*tick)(struct fake_broker *b);
 };
 
 void fake_broker_init(struct fake_broker *b);
@@ -121,6 +137,13 @@ void fake_broker_metadata(struct fake_broker *b, int32_t partitions_count);
 void fake_broker_metadata_of_two(struct fake_broker *b,
                                  const int32_t *leaders,
                                  int32_t partitions_count);
+
+/* ---- without a script ---- */
+
+/* The answer to a request: struct <api>_response. */
+void fake_broker_reply(struct fake_broker *b, const struct fake_request *r, const void *response);
+/* The connection ends, whatever is on its way. */
+void fake_broker_cut(struct fake_broker *b, size_t connection);
 
 /* ---- what the client sent ---- */
 
