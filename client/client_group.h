@@ -157,3 +157,103 @@ void client_member_assignment(struct client_member *m,
                               size_t *ret_count);
 /* As others see it in the group. */
 const char *client_member_id(const struct client_member *m);
+
+/* ---- groups, for operators: of any protocol ---- */
+
+struct client_listed_group {
+    struct slice name;
+    struct slice type;          /* "consumer", "classic", ...; empty from old brokers. */
+    struct slice state;         /* "Stable", "Empty", ...; empty from old brokers. */
+    struct slice protocol_type; /* "consumer", "connect", ..., or empty. */
+};
+
+struct client_group_list {
+    struct client_listed_group *groups; /* By name. */
+    size_t groups_count;
+};
+
+/* The groups of all brokers. Freed by client_group_list_free. */
+enum err client_list_groups(struct client *c, struct client_group_list **ret_list);
+/* Accepts NULL. */
+void client_group_list_free(struct client_group_list *list);
+
+struct client_group_partition {
+    struct slice topic;
+    int32_t partition;
+};
+
+struct client_group_member {
+    struct slice id;
+    struct slice instance_id; /* Null: it is not static. */
+    struct slice client_id;
+    struct slice host;
+    int32_t epoch; /* -1: of the classic protocol. */
+    struct client_group_partition *partitions;
+    size_t partitions_count;
+};
+
+struct client_group {
+    struct slice name;
+    struct slice type;  /* "consumer" or "classic". */
+    struct slice state; /* "Stable", "Empty", ... */
+    struct slice protocol_type;
+    struct slice assignor; /* Or the classic protocol that was chosen. */
+    int32_t epoch;         /* -1: of the classic protocol. */
+    struct client_group_member *members;
+    size_t members_count;
+};
+
+/* ERR_NOT_FOUND: there is no such group. Freed by client_group_free. */
+enum err
+client_describe_group(struct client *c, const char *group, struct client_group **ret_group);
+/* Accepts NULL. */
+void client_group_free(struct client_group *group);
+
+struct client_committed {
+    struct slice topic;
+    int32_t partition;
+    int64_t offset;
+    struct slice metadata;
+};
+
+struct client_group_offsets {
+    struct client_committed *offsets; /* By topic and partition. */
+    size_t offsets_count;
+};
+
+/* All offsets that a group has; none also if there is no such group. Freed by
+ * client_group_offsets_free. */
+enum err
+client_group_offsets(struct client *c, const char *group, struct client_group_offsets **ret);
+/* Accepts NULL. */
+void client_group_offsets_free(struct client_group_offsets *offsets);
+
+/* Sets offsets of a group that has no members, and makes the group if there is none; those with
+ * offset -1 are forgotten. Each succeeds or fails by itself; ret_results has a place for each.
+ * Returns ERR_OK once the coordinator answered, whatever the results say. */
+enum err client_alter_group_offsets(struct client *c,
+                                    const char *group,
+                                    const struct client_group_offset *offsets,
+                                    size_t offsets_count,
+                                    struct client_topic_result *ret_results);
+
+/* Deletes groups without members, with their offsets. As above. ERR_POLICY: it has members;
+ * ERR_NOT_FOUND. */
+enum err client_delete_groups(struct client *c,
+                              const char *const *names,
+                              size_t names_count,
+                              struct client_topic_result *ret_results);
+
+struct client_time {
+    int32_t partition;
+    int64_t offset;    /* In. */
+    int64_t timestamp; /* Of the first record at or behind offset that is there; -1: there is none.
+                          Out. */
+};
+
+/* When records were written, by reading them. Fills all that the leaders tell within timeout_ms. */
+enum err client_find_times(struct client *c,
+                           const char *topic,
+                           struct client_time *times,
+                           size_t times_count,
+                           uint32_t timeout_ms);
