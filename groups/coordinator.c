@@ -19,6 +19,7 @@ enum {
     BUCKETS_MIN = 16,
     GROUP_ID_SIZE_MAX = INT16_MAX,
     TICK_TIMERS_MAX = 64,
+    TICK_BUCKETS_MAX = 64, /* Told of the metadata in one tick. */
 };
 
 /* ---- the table of groups ---- */
@@ -50,6 +51,9 @@ static void grow(struct coordinator *c)
     struct list *buckets = new_buckets(old_count * 2);
     if (buckets == NULL) {
         return;
+    }
+    if (c->metadata_bucket == old_count) {
+        c->metadata_bucket = old_count * 2;
     }
     c->buckets = buckets;
     c->buckets_count = old_count * 2;
@@ -283,15 +287,55 @@ void group_timer_cancel(struct group_timer *t)
     timer_cancel(&t->g->c->timers, &t->timer);
 }
 
+/* ---- metadata, told to some groups per tick ---- */
+
+static bool is_telling(const struct coordinator *c)
+{
+    return c->is_active && c->metadata_bucket < c->buckets_count;
+}
+
+void coordinator_on_metadata(struct coordinator *c, struct group_time now)
+{
+    c->time = now;
+    if (is_telling(c)) {
+        c->is_metadata_newer = true;
+    } else {
+        c->metadata_bucket = 0;
+    }
+}
+
+static void tell_group(struct group *g)
+{
+    offsets_on_metadata(g);
+    consumer_on_metadata(g);
+    group_run(g);
+}
+
+/* Buckets split when the table grows: groups of one that was told are told again at most. */
+static void tell_some(struct coordinator *c)
+{
+    for (uint32_t i = 0; is_telling(c) && i < TICK_BUCKETS_MAX; i++) {
+        const struct list *bucket = &c->buckets[c->metadata_bucket++];
+        list_for_each_safe (link, bucket) {
+            tell_group(group_at(link));
+        }
+    }
+    if (!is_telling(c) && c->is_metadata_newer) {
+        c->is_metadata_newer = false;
+        c->metadata_bucket = 0;
+    }
+}
+
 uint64_t coordinator_deadline_us(const struct coordinator *c)
 {
-    return timers_next_deadline_us(&c->timers);
+    return is_telling(c) ? 0 : timers_next_deadline_us(&c->timers);
 }
 
 void coordinator_tick(struct coordinator *c, struct group_time now)
 {
     c->time = now;
     (void)timers_run(&c->timers, now.now_us, TICK_TIMERS_MAX);
+    tell_some(c);
 }
 
 /* ---- calls ---- */
@@ -318,6 +362,13 @@ void group_keep(struct group_call *call, void (*on_cancel)(struct group_call *ca
     call->on_cancel = on_cancel;
 }
 
+/* A group that is only asked about needs the room, too: it may be asked about all at once. */
+static bool may_be_made(const struct coordinator *c)
+{
+    const struct group_memory *m = c->env->memory;
+    return m->groups_count < m->groups_max && group_memory_has_room(m, sizeof(struct group));
+}
+
 void coordinator_call(struct coordinator *c, struct group_call *call, struct group_time now)
 {
     assert(c->is_active);
@@ -326,9 +377,12 @@ void coordinator_call(struct coordinator *c, struct group_call *call, struct gro
         group_refuse(c, call, KAFKA_INVALID_GROUP_ID, NULL);
         return;
     }
-    struct group *g = group_get(c, call->group_id);
+    struct group *g = group_find(c, call->group_id);
+    if (g == NULL && may_be_made(c)) {
+        g = group_get(c, call->group_id);
+    }
     if (g == NULL) {
-        group_refuse(c, call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory for another group");
+        group_refuse(c, call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no room for another group");
         return;
     }
     if (VERBS[call->kind].gate == GATE_NONE) {
@@ -407,6 +461,7 @@ enum err coordinator_new(const struct coordinator_env *env,
         return ERR_BUSY;
     }
     c->buckets_count = BUCKETS_MIN;
+    c->metadata_bucket = BUCKETS_MIN;
     c->env = env;
     c->partition = partition;
     timers_init(&c->timers);
@@ -568,21 +623,6 @@ void coordinator_on_appended(struct coordinator *c,
         group_run(g);
     }
     proposal_free(p);
-}
-
-static void on_group_metadata(struct group *g)
-{
-    offsets_on_metadata(g);
-    consumer_on_metadata(g);
-    group_run(g);
-}
-
-void coordinator_on_metadata(struct coordinator *c, struct group_time now)
-{
-    c->time = now;
-    if (c->is_active) {
-        for_each_group(c, on_group_metadata);
-    }
 }
 
 /* ---- listing ---- */

@@ -101,7 +101,8 @@ void coordinator_on_appended(struct coordinator *c,
                              enum err e,
                              struct group_time now);
 
-/* Something in the metadata changed: topics, their partitions, configurations of groups. */
+/* Something in the metadata changed: topics, their partitions, configurations of groups. Groups are
+ * told in the ticks that follow, some in each. */
 void coordinator_on_metadata(struct coordinator *c, struct group_time now);
 
 /* Deadlines. UINT64_MAX = none. Does a bounded part per call: ask again for the deadline. */

@@ -43,7 +43,10 @@ struct coordinator {
     struct list *buckets; /* struct group, by link; a power of two of them. */
     uint32_t buckets_count;
     uint32_t groups_count;
-    struct list proposals; /* In flight, in order. */
+    /* The next bucket whose groups are told of the metadata; buckets_count: all were. */
+    uint32_t metadata_bucket;
+    bool is_metadata_newer; /* It changed again meanwhile. */
+    struct list proposals;  /* In flight, in order. */
     struct coordinator_counters counters;
 };
 

@@ -546,6 +546,7 @@ void groups_start(struct groups *g, struct shard *s, struct cluster *c)
     g->cluster = c;
     g->memory = (struct group_memory){
         .size_max = g->set->settings->state_size_max / g->set->shards_count,
+        .groups_max = g->set->settings->groups_max / g->set->shards_count + 1,
     };
     g->env = (struct coordinator_env){
         .settings = g->set->settings,

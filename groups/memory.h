@@ -13,7 +13,8 @@
 struct group_memory {
     uint64_t size; /* bytes */
     uint64_t size_max;
-    uint64_t groups_count;
+    uint64_t groups_count; /* What is committed is held beyond the limit, too. */
+    uint64_t groups_max;
     uint64_t members_count;
 };
 

@@ -103,7 +103,7 @@ static void answer_here(struct request *r)
     const struct net_address *here = request_endpoint(r);
     answer(r,
            &(struct coordinator_place){
-               .message = slice_of("", 0),
+               .message = slice_of_string(r->version < VERSION_KEYS ? "NONE" : ""), /* As Kafka. */
                .node_id = metadata_node_id(cluster_metadata(r->d->cluster)),
                .host = slice_of_string(here->host),
                .port = here->port,
