@@ -18,7 +18,7 @@ from support.group_checks import (check_commits_forward, check_delivered, check_
 from support.group_wire import SimpleCommitter, WireMember
 from support.groups import Group, Producer, Watcher, wait_for
 from support.kafka_tools import ORACLE
-from support.node import StartFailed, fresh_dir
+from support.node import ROOT, fresh_dir
 from support.shared import SharedNode
 
 PARTITIONS = 12
@@ -148,13 +148,10 @@ def main():
     options = parser.parse_args()
     print(f"group kills: rounds {options.rounds}, seed {options.seed}", flush=True)
     rng = random.Random(options.seed)
-    try:
-        shared = SharedNode("group_kills_node", *(word for setting in SETTINGS for word in ("--set", setting)))
-    except StartFailed as failure:
-        if "unknown key" not in str(failure):
-            raise
+    if not ORACLE and (ROOT / "groups/missing.c").exists():
         print("SKIPPED: this node serves no groups yet\n0 passed, 0 failed, 1 skipped")
         return 0
+    shared = SharedNode("group_kills_node", *(word for setting in SETTINGS for word in ("--set", setting)))
     node, directory = shared.node, fresh_dir("group_kills")
     with shared.connect() as c:
         topic = shared.new_topic(c, PARTITIONS)
