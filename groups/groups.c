@@ -482,6 +482,11 @@ void groups_submit_list(struct groups *g, uint16_t shard_id, struct group_call *
     send_call(g, shard_id, call, serve_list);
 }
 
+uint64_t groups_commit_timeout_us(const struct groups *g)
+{
+    return (uint64_t)g->set->settings->commit_timeout_ms * 1000;
+}
+
 static void serve_cancel(struct shard *here, struct xmsg *m)
 {
     struct group_cancel *cancel = container_of(m, struct group_cancel, msg);

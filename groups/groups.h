@@ -57,6 +57,9 @@ void groups_submit(struct groups *g, struct group_call *call);
 /* GROUP_LIST of the groups of one shard. */
 void groups_submit_list(struct groups *g, uint16_t shard_id, struct group_call *call);
 
+/* How long a change may take to become durable before its client is told to ask again. */
+uint64_t groups_commit_timeout_us(const struct groups *g);
+
 /* Nobody waits for the answer any more: it comes soon. Asking twice is harmless. The call must stay
  * until its own on_done and the cancel's. */
 struct group_cancel {

@@ -133,9 +133,37 @@ bool group_asks_are_whole(const struct group_asks *asks)
     return true;
 }
 
+static void on_late(struct timer *t)
+{
+    struct group_asks *all = container_of(t, struct group_asks, timer);
+    struct group_ask *ask = &all->asks[0];
+    struct group_call refusal;
+    group_call_init(&refusal, ask->call.kind);
+    refusal.version = ask->call.version;
+    refusal.group_id = ask->call.group_id;
+    refusal.in = ask->call.in;
+    group_call_refuse(&refusal, KAFKA_COORDINATOR_NOT_AVAILABLE, (struct slice){0});
+    request_unpark(ask->r);
+    if (refusal.out != NULL) {
+        request_answer(ask->r, refusal.out);
+    } else {
+        request_abort(ask->r, "no memory");
+    }
+    group_call_done(&refusal);
+}
+
+static bool is_only_to_be_durable(enum group_call_kind kind)
+{
+    return kind == GROUP_COMMIT || kind == GROUP_DELETE_OFFSETS || kind == GROUP_LEAVE;
+}
+
 static void answer_single(struct request *r)
 {
-    const struct group_asks *all = r->state;
+    struct group_asks *all = r->state;
+    timer_cancel(&r->d->s->timers, &all->timer);
+    if (request_is_answered(r)) {
+        return; /* Late. */
+    }
     if (group_asks_are_whole(all)) {
         request_answer(r, all->asks[0].call.out);
     } else {
@@ -153,5 +181,9 @@ void group_ask_single(struct request *r, enum group_call_kind kind, struct slice
     struct group_asks *all = r->state;
     all->asks[0].call.group_id = group_id;
     all->asks[0].call.in = r->in;
+    timer_init(&all->timer, on_late);
+    if (is_only_to_be_durable(kind)) {
+        shard_timer_arm(r->d->s, &all->timer, groups_commit_timeout_us(r->d->groups));
+    }
     group_asks_begin(r, answer_single);
 }

@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "core/slice.h"
+#include "core/timer.h"
 #include "groups/groups.h"
 
 struct request;
@@ -29,6 +30,7 @@ struct group_asks {
     size_t next; /* The first that is not begun. */
     size_t under_way_count;
     bool is_cancelled;
+    struct timer timer; /* Of a single call. */
     /* Answers the request from the calls' `out`, which may be NULL (group_asks_are_whole). */
     void (*on_all)(struct request *r);
 };
@@ -42,5 +44,6 @@ void group_asks_begin(struct request *r, void (*on_all)(struct request *r));
 /* False if an answer did not fit its memory. */
 bool group_asks_are_whole(const struct group_asks *asks);
 
-/* The whole request is one call, whose answer is the request's. */
+/* The whole request is one call, whose answer is the request's. What only has to become durable is
+ * answered COORDINATOR_NOT_AVAILABLE after offsets.commit.timeout.ms, and may still happen. */
 void group_ask_single(struct request *r, enum group_call_kind kind, struct slice group_id);
