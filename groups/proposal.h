@@ -42,7 +42,9 @@ struct proposal {
     struct group_call
         *call; /* The module's, as context: NULL, or the call that is answered then. */
     void *context;
-    struct partition_op op; /* The driver's. */
+    struct partition_op op; /* The driver's, as the two below. */
+    struct list append_link;
+    bool is_home;
 };
 
 /* NULL without memory. */
