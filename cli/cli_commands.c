@@ -105,7 +105,6 @@ static const struct cli_option check_options[] = {
 
 static const struct cli_option dump_options[] = {
     {.name = "records", .help = "the records of each batch too"},
-    {.name = "offsets", .help = "records too, which are those of __consumer_offsets: what they say"},
     {0},
 };
 

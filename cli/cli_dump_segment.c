@@ -7,16 +7,13 @@
 #include "cli/cli_dump.h"
 #include "cli/cli_parse.h"
 #include "cli/cli_time.h"
-#include "core/arena.h"
 #include "core/ids.h"
-#include "kafka/proto/internal_record.h"
 #include "storage/batch.h"
 #include "storage/dump.h"
 
 enum {
     RECORDS_SIZE_MAX = 1 << 30,
-    PREVIEW_SIZE = 60,            /* Bytes of a key or value that people are shown. */
-    DECODED_SIZE_MAX = 256 << 20, /* Of a record of __consumer_offsets, and of its JSON. */
+    PREVIEW_SIZE = 60, /* Bytes of a key or value that people are shown. */
 };
 
 struct dump {
@@ -24,11 +21,7 @@ struct dump {
     const char *path;
     bool is_json;
     bool has_records; /* Show them too. */
-    bool is_offsets;  /* They are those of __consumer_offsets. */
     struct wbuf records;
-    struct arena decoded;
-    struct wbuf key_json; /* Empty: not decoded. */
-    struct wbuf value_json;
     uint64_t entries_count;
     uint64_t bad_count;
 };
@@ -76,26 +69,6 @@ static int64_t last_offset_of(const struct batch_header *h)
 
 /* ---- records of a batch ---- */
 
-/* What a record of __consumer_offsets says, as far as it is known. Of a control batch it says
- * something else. */
-static void decode(struct dump *d, const struct batch_header *h, const struct record *record)
-{
-    d->key_json.size = 0;
-    d->value_json.size = 0;
-    int16_t type = 0;
-    if (!d->is_offsets || (h->attributes & BATCH_CONTROL) != 0 ||
-        internal_record_number(record->key, &type) != ERR_OK) {
-        return;
-    }
-    arena_reset(&d->decoded);
-    if (internal_record_dump_key(&d->key_json, &d->decoded, record->key) != ERR_OK) {
-        d->key_json.size = 0;
-    } else if (internal_record_dump_value(&d->value_json, &d->decoded, type, record->value) !=
-               ERR_OK) {
-        d->value_json.size = 0;
-    }
-}
-
 typedef enum err record_fn(struct dump *d, struct record *record, void *context);
 
 /* Calls on_record for each. A batch that is not to be read is said, not fatal: the rest of the file
@@ -120,7 +93,6 @@ static enum err walk_records(struct dump *d,
         if (e != ERR_OK) {
             return e == ERR_EOF ? ERR_OK : e;
         }
-        decode(d, h, &record);
         e = on_record(d, &record, context);
         if (e != ERR_OK) {
             return e;
@@ -149,15 +121,6 @@ static void print_preview(FILE *out, struct slice s)
     (void)fputs(s.size > PREVIEW_SIZE ? "\"..." : "\"", out);
 }
 
-static void print_side(FILE *out, const struct wbuf *json, struct slice raw)
-{
-    if (json->size > 0) {
-        (void)fwrite(json->data, 1, json->size, out);
-    } else {
-        print_preview(out, raw);
-    }
-}
-
 static enum err print_record(struct dump *d, struct record *record, void *context)
 {
     (void)context;
@@ -169,9 +132,9 @@ static enum err print_record(struct dump *d, struct record *record, void *contex
                   record->offset,
                   date,
                   record->headers_count);
-    print_side(out, &d->key_json, record->key);
+    print_preview(out, record->key);
     (void)fputs(" value=", out);
-    print_side(out, &d->value_json, record->value);
+    print_preview(out, record->value);
     (void)fputc('\n', out);
     return ERR_OK;
 }
@@ -292,18 +255,9 @@ static enum err print_item(void *context, const struct dump_item *item)
 
 /* ---- for programs: a line of JSON per item ---- */
 
-static json_t *side_json(const struct wbuf *json, struct slice raw)
-{
-    json_t *decoded =
-        json->size > 0
-            ? json_loadb(
-                  (const char *)json->data, json->size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL)
-            : NULL;
-    return decoded != NULL ? decoded : cli_json_slice(raw);
-}
-
 static enum err add_record_json(struct dump *d, struct record *record, void *context)
 {
+    (void)d;
     const int failed = json_array_append_new(context,
                                              json_pack("{s:I, s:I, s:i, s:o, s:o}",
                                                        "offset",
@@ -313,9 +267,9 @@ static enum err add_record_json(struct dump *d, struct record *record, void *con
                                                        "headers",
                                                        (int)record->headers_count,
                                                        "key",
-                                                       side_json(&d->key_json, record->key),
+                                                       cli_json_slice(record->key),
                                                        "value",
-                                                       side_json(&d->value_json, record->value)));
+                                                       cli_json_slice(record->value)));
     return failed == 0 ? ERR_OK : ERR_BUSY;
 }
 
@@ -447,18 +401,11 @@ enum err cli_dump_segment(struct cli *cli, struct io *io, const char *path, uint
         .cli = cli,
         .path = path,
         .is_json = cli_has(cli, "json"),
-        .has_records = cli_has(cli, "records") || cli_has(cli, "offsets"),
-        .is_offsets = cli_has(cli, "offsets"),
+        .has_records = cli_has(cli, "records"),
     };
     *ret_bad_pos = 0; /* What is bad behind the header is an item. */
     wbuf_init(&d.records, RECORDS_SIZE_MAX);
-    wbuf_init(&d.key_json, DECODED_SIZE_MAX);
-    wbuf_init(&d.value_json, DECODED_SIZE_MAX);
-    arena_init(&d.decoded, DECODED_SIZE_MAX);
     enum err e = log_dump(io, path, &d, d.is_json ? print_item_json : print_item);
-    arena_done(&d.decoded);
-    wbuf_done(&d.value_json);
-    wbuf_done(&d.key_json);
     wbuf_done(&d.records);
     return e;
 }

@@ -259,32 +259,6 @@ def test_log_dump():
     run("log", "dump", pathlib.Path(__file__)).fails(1, "not a segment file")
 
 
-def test_dump_of_offsets():
-    """Records of __consumer_offsets are told by their bytes; what is none, or not known, stays as it is."""
-    def record(key, value):
-        def field(name, data):
-            return {name: None} if data is None else {f"{name}_base64": base64.b64encode(data).decode()}
-        return json.dumps({**field("key", key), **field("value", value)})
-    key = b"\0\1" + b"\0\1g" + b"\0\1t" + b"\0\0\0\7"
-    value = b"\0\3" + (42).to_bytes(8, "big") + b"\0\0\0\5" + b"\0\1m" + (9).to_bytes(8, "big")
-    directory = fresh_dir("cli_dump_offsets")
-    with Node(directory / "data") as node:
-        cli(node, "topic", "create", "d").ok()
-        lines = [record(key, value), record(key, None), record(key, b"\0\x63"), record(b"\0\x63", b"v"), record(None, b"v")]
-        cli(node, "produce", "d", "--json", text_in="\n".join(lines) + "\n").ok()
-        [segment] = (directory / "data" / "logs" / "d-0").glob("*.log")
-        items = run("log", "dump", segment, "--json", "--offsets").json_lines()
-        records = [(r["key"], r["value"]) for i in items if i["kind"] == "entry" and "batch" in i["entry"]
-                   for r in i["entry"]["batch"]["records"]]
-        told = {"type": 1, "data": {"group": "g", "topic": "t", "partition": 7}}
-        equal(records, [
-            (told, {"version": 3, "data": {"offset": 42, "leaderEpoch": 5, "metadata": "m", "commitTimestamp": 9}}),
-            (told, None), (told, "\0c"), ("\0c", "v"), (None, "v")], "records")
-        text = run("log", "dump", segment, "--offsets").ok().out
-        expect('key={"type":1,"data":{"group":"g","topic":"t","partition":7}} value=null' in text, text)
-        expect('"data"' not in run("log", "dump", segment, "--records").ok().out, "told without being asked")
-
-
 def test_dump_of_stores_and_checkpoints():
     """Small checkpoints are in the store, large ones in files; what was written last need not be in one."""
     data = fresh_dir("cli_dump_values") / "data"
