@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The same raw requests to Coreflume and to Apache Kafka; answers are compared field by field.
 
-`oracle.py [AREA...]`: areas are the ask_* functions of oracle_requests.py. What differs must be named and explained in
+`oracle.py [AREA...]`: areas are the ask_* functions of oracle_requests.py and oracle_groups.py. What differs must be named and explained in
 oracle_differences.py, and what is explained there must still differ; all else is a failure. --save FILE keeps both
-sides' answers as JSON.
+sides' answers as JSON. --kafka prints what Kafka alone answers.
 """
 import argparse
 import json
@@ -14,6 +14,7 @@ import time
 import uuid
 
 import oracle_differences
+import oracle_groups
 import oracle_requests
 from support.definitions import ask, codec
 from support.kafka_tools import ApacheKafka, install
@@ -21,9 +22,11 @@ from support.node import Node, fresh_dir
 from support.wire import Connection, batches
 
 SECONDS = 8
+# Of both: groups do not wait for members that may come.
+SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.consumer.assignment.interval.ms=0")
 NO_ID = uuid.UUID(int=0)
 IDENTITY = ("name", "topic", "topic_name", "resource_name", "partition_index", "partition", "index", "partition_id", "key",
-            "api_key", "node_id", "broker_id", "feature", "transactional_id", "user", "topic_id", "batch_index")
+            "api_key", "node_id", "broker_id", "feature", "transactional_id", "user", "topic_id", "batch_index", "group_id", "member_id")
 # What is another on each server, and says nothing: kept as "there" or "not there".
 OPAQUE = {"cluster_id": "cluster", "producer_id": "producer id", "session_id": "session", "log_dir": "directory",
           "total_bytes": "bytes", "usable_bytes": "bytes", "subscription_id": "subscription"}
@@ -37,7 +40,9 @@ class Server:
         self.title, self.node = title, node
         self.port = node.kafka.rsplit(":", 1)[1]
         self.answers, self.ids, self.area = {}, {}, ""
+        self.members = {}  # Ids that the server made, and what the lists of requests call them.
         self.connection = Connection(node.kafka, SECONDS)
+        self.groups = 0
 
     # ---- for the lists of requests ----
 
@@ -78,6 +83,11 @@ class Server:
         label = f"{self.area}/{label}"
         assert label not in self.answers, label
         self.answers[label] = self.plain(None, answer)
+
+    def count_group(self):
+        """For a group's name, which is the same on both sides."""
+        self.groups += 1
+        return self.groups
 
     def create(self, name, partitions=1, **configs):
         pairs = [{"name": key.replace("_", "."), "value": str(value)} for key, value in configs.items()]
@@ -137,6 +147,9 @@ class Server:
     def plain_text(self, field, text):
         if field in OPAQUE:
             return f"some {OPAQUE[field]}" if text else text
+        for member, called in self.members.items():
+            text = text.replace(member, called)
+        text = re.sub(r"\braw-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "MEMBER", text)
         text = text.replace(oracle_requests.LONG, "LONG")
         text = re.sub(r"\b1[6-9]\d{11}\b", "TIME", text)
         return text.replace(self.node.kafka, "HOST:PORT").replace(f":{self.port}", ":PORT")
@@ -216,16 +229,32 @@ class Report:
         return 1 if bad or not self.compared else 0
 
 
+def print_kafka(functions, areas):
+    with ApacheKafka("oracle", *SETTINGS) as kafka:
+        side = Server("kafka", kafka)
+        for area in areas:
+            side.area = area
+            functions[area](side)
+        for label, answer in side.answers.items():
+            print(f"{label}: {json.dumps(answer)}")
+    return 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--save", help="keep both sides' answers here")
+    parser.add_argument("--kafka", action="store_true", help="print what Kafka alone answers")
     parser.add_argument("areas", nargs="*")
     options = parser.parse_args()
     install()
-    functions = {name[4:]: f for name, f in vars(oracle_requests).items() if name.startswith("ask_")}
+    functions = {name[4:]: f for module in (oracle_requests, oracle_groups) for name, f in vars(module).items()
+                 if name.startswith("ask_")}
     areas = options.areas or list(functions)
+    if options.kafka:
+        return print_kafka(functions, areas)
     report, saved = Report(), {}
-    with ApacheKafka("oracle") as kafka, Node(fresh_dir("oracle") / "data", "--node-id", "1") as ours:
+    options = [word for setting in SETTINGS for word in ("--set", setting)]
+    with ApacheKafka("oracle", *SETTINGS) as kafka, Node(fresh_dir("oracle") / "data", "--node-id", "1", *options) as ours:
         sides = [Server("kafka", kafka), Server("coreflume", ours)]
         for area in areas:
             for side in sides:

@@ -116,6 +116,9 @@ group.initial.rebalance.delay.ms=0""",
         self.process.wait()
 
 
-def server(name):
-    """What a test runs against: one node of Coreflume, or with ORACLE=1 one of Apache Kafka."""
-    return ApacheKafka(name) if ORACLE else Node(fresh_dir(name) / "data", "--node-id", "1")
+def server(name, *settings):
+    """What a test runs against: one node of Coreflume, or with ORACLE=1 one of Apache Kafka. settings: name=value."""
+    if ORACLE:
+        return ApacheKafka(name, *settings)
+    options = [word for setting in settings for word in ("--set", setting)]
+    return Node(fresh_dir(name) / "data", "--node-id", "1", *options)
