@@ -82,6 +82,10 @@ struct partition_op {
             struct slice batch; /* Exactly what the client sent for this partition. */
             int16_t acks;       /* -1, 0, 1 */
             int16_t produce_version;
+            /* The broker built it, for a topic of its own: what the topic asks of clients' batches
+             * (size, time, codec, records) is not asked, and it is answered when it is committed,
+             * whatever the topic says. */
+            bool is_own;
             /* Runs on the home shard when the bytes of batch are no longer needed, exactly once
              * and before on_done, also when the batch is refused; may be NULL. */
             void (*on_copied)(struct partition_op *op);

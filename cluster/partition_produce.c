@@ -75,11 +75,26 @@ start_recoding(struct partition *p, struct partition_op *op, const struct recode
     return recoder_submit(p->env->recoder, &recoding->job) ? take_recoded(p, op) : ERR_OK;
 }
 
+/* The header must say what there is; its records are the builder's business. */
+static enum err check_own(struct partition_op *op)
+{
+    const struct slice batch = op->in.produce.batch;
+    enum err e = batch_header_decode(batch, &op->work.header);
+    if (e == ERR_OK && batch_size(&op->work.header) != batch.size) {
+        e = ERR_RECORD_INVALID;
+    }
+    op->is_checked = e == ERR_OK;
+    return e;
+}
+
 /* op->is_checked stays false if the recoder works on it: partition_drain_backlog comes back. */
 static enum err check(struct partition *p, struct partition_op *op)
 {
     if (is_recoding(p, op)) {
         return recode_job_is_done(&p->recoding->job) ? take_recoded(p, op) : ERR_OK;
+    }
+    if (op->in.produce.is_own) {
+        return check_own(op);
     }
     const struct batch_rules rules = {
         .size_max = p->settings.message_size_max,
@@ -279,7 +294,7 @@ static void accepted(struct partition *p, struct partition_op *op)
     send_copied(p, op);
     if (op->in.produce.acks == 0) {
         partition_finish(p, op, ERR_OK);
-    } else if (may_answer_early(p)) {
+    } else if (!op->in.produce.is_own && may_answer_early(p)) {
         reached(p->env->s, "produce_answered_from_memory");
         p->env->counters->early_answers++;
         partition_finish(p, op, ERR_OK);

@@ -5,6 +5,7 @@
 
 #include "cluster/cluster.h"
 #include "cluster/metadata.h"
+#include "cluster/partition_follow.h"
 #include "core/assert.h"
 #include "core/logger.h"
 #include "core/shard.h"
@@ -12,7 +13,6 @@
 #include "groups/coordinator.h"
 #include "groups/memory.h"
 #include "groups/proposal.h"
-#include "groups/replay.h"
 #include "groups/settings.h"
 #include "kafka/proto/list_groups.h"
 
@@ -37,14 +37,14 @@ struct seat {
     enum seat_state state;
     struct partition_id id;
     struct coordinator *coordinator;
-    struct replay replay;
-    struct list waiting; /* struct group_call: while it loads. */
+    struct partition_follow follow; /* While it loads. */
+    struct list waiting;            /* struct group_call: while it loads. */
     uint32_t waiting_count;
-    bool is_reading;     /* The replay's on_done has not come. */
+    bool is_reading;     /* The follow's on_end has not come. */
     bool has_complained; /* Of records that cannot be read. */
     struct timer timer;
-    uint32_t appends_count; /* In flight. */
-    uint64_t load_us;       /* When loading began. */
+    struct list appends; /* struct proposal, by append_link: in flight, in order. */
+    uint64_t load_us;    /* When loading began. */
 };
 
 struct groups {
@@ -92,7 +92,7 @@ static void rearm(struct seat *seat)
 static void free_if_over(struct seat *seat)
 {
     struct groups *g = seat->g;
-    if (seat->state != SEAT_OVER || seat->appends_count > 0 || seat->is_reading) {
+    if (seat->state != SEAT_OVER || !list_is_empty(&seat->appends) || seat->is_reading) {
         return;
     }
     if (g->seat_of != NULL && g->seat_of[seat->id.partition] == seat) {
@@ -113,11 +113,17 @@ static void on_timer(struct timer *t)
 
 static void on_appended(struct partition_op *op)
 {
-    struct proposal *p = container_of(op, struct proposal, op);
     struct seat *seat = op->context;
-    assert_cmp(seat->appends_count, >, 0);
-    seat->appends_count--;
-    coordinator_on_appended(seat->coordinator, p, op->result, now_of(seat->g));
+    container_of(op, struct proposal, op)->is_home = true;
+    /* One that is refused is home before those ahead of it are durable. */
+    while (!list_is_empty(&seat->appends)) {
+        struct proposal *p = container_of(seat->appends.next, struct proposal, append_link);
+        if (!p->is_home) {
+            break;
+        }
+        list_remove(&p->append_link);
+        coordinator_on_appended(seat->coordinator, p, p->op.result, now_of(seat->g));
+    }
     rearm(seat);
     free_if_over(seat);
 }
@@ -132,9 +138,10 @@ static void append(void *context, struct coordinator *c, struct proposal *p)
         .current_leader_epoch = -1,
         .on_done = on_appended,
         .context = seat,
-        .in.produce = {.batch = proposal_batch(p), .acks = -1, .produce_version = INT16_MAX},
+        .in.produce = {.batch = proposal_batch(p), .acks = -1, .is_own = true},
     };
-    seat->appends_count++;
+    p->is_home = false;
+    list_push_back(&seat->appends, &p->append_link);
     cluster_partition_submit(g->cluster, &p->op);
 }
 
@@ -153,9 +160,9 @@ static void intervals(void *context, struct slice group_id, struct groups_interv
 
 /* ---- loading ---- */
 
-static enum err on_batch(void *context, struct slice batch)
+static enum err on_batch(struct partition_follow *f, struct slice batch)
 {
-    struct seat *seat = context;
+    struct seat *seat = f->context;
     const enum err e = coordinator_apply(seat->coordinator, batch);
     if (e != ERR_CORRUPT) {
         return e;
@@ -165,10 +172,10 @@ static enum err on_batch(void *context, struct slice batch)
         seat->has_complained = true;
         log_warn(seat->g->s->log,
                  "group_record_unreadable",
-                 "topic=" GROUPS_TOPIC " partition=%" PRId32 " offset=%" PRId64
+                 "topic=" GROUPS_TOPIC " partition=%" PRId32 " below_offset=%" PRId64
                  " effect=\"the record is passed over\"",
                  seat->id.partition,
-                 seat->replay.next_offset);
+                 seat->follow.offset);
     }
     return ERR_OK;
 }
@@ -183,14 +190,20 @@ static void serve_waiting(struct seat *seat)
     }
 }
 
-static void on_loaded(void *context, enum err e)
+/* From here on all its records are its own appends. */
+static void on_current(struct partition_follow *f)
 {
-    struct seat *seat = context;
+    partition_follow_stop(f);
+}
+
+static void on_loaded(struct partition_follow *f, enum err e)
+{
+    struct seat *seat = f->context;
     struct groups *g = seat->g;
     seat->is_reading = false;
     assert_cmp(g->loads_count, >, 0);
     g->loads_count--;
-    if (seat->state == SEAT_LOADING && e == ERR_OK) {
+    if (seat->state == SEAT_LOADING && f->is_current) {
         seat->state = SEAT_ACTIVE;
         coordinator_activate(seat->coordinator, now_of(g));
         rearm(seat);
@@ -200,7 +213,7 @@ static void on_loaded(void *context, enum err e)
                      "partition=%" PRId32 " groups=%" PRIu32 " offset=%" PRId64 " ms=%" PRIu64,
                      seat->id.partition,
                      coordinator_groups_count(seat->coordinator),
-                     seat->replay.next_offset,
+                     seat->follow.offset,
                      (g->s->now_us - seat->load_us) / 1000);
         }
     } else if (seat->state == SEAT_LOADING) {
@@ -225,14 +238,15 @@ static void load(struct seat *seat)
     seat->is_reading = true;
     seat->load_us = g->s->now_us;
     g->loads_count++;
-    seat->replay = (struct replay){
-        .cluster = g->cluster,
+    seat->follow = (struct partition_follow){
         .id = seat->id,
+        .offset = FOLLOW_FROM_START,
         .context = seat,
         .on_batch = on_batch,
-        .on_done = on_loaded,
+        .on_current = on_current,
+        .on_end = on_loaded,
     };
-    replay_begin(&seat->replay);
+    partition_follow_begin(g->cluster, &seat->follow);
 }
 
 static void load_more(struct groups *g)
@@ -253,7 +267,7 @@ static void load_more(struct groups *g)
 static void resign(struct seat *seat)
 {
     if (seat->is_reading) {
-        replay_cancel(&seat->replay);
+        partition_follow_stop(&seat->follow);
     }
     seat->state = SEAT_OVER;
     coordinator_resign(seat->coordinator);
@@ -284,6 +298,7 @@ static void take_seat(struct groups *g, const struct partition_id *id)
     seat->id = *id;
     timer_init(&seat->timer, on_timer);
     list_init(&seat->waiting);
+    list_init(&seat->appends);
     list_push_back(&g->seats, &seat->link);
     g->seat_of[id->partition] = seat;
 }

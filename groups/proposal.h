@@ -42,7 +42,9 @@ struct proposal {
     struct group_call
         *call; /* The module's, as context: NULL, or the call that is answered then. */
     void *context;
-    struct partition_op op; /* The driver's. */
+    struct partition_op op; /* The driver's, as the two below. */
+    struct list append_link;
+    bool is_home;
 };
 
 /* NULL without memory. */
@@ -51,6 +53,11 @@ struct proposal *proposal_new(struct group *g,
                               void (*on_applied)(struct proposal *p, enum err e));
 /* One record; a null value is a tombstone. Bytes are copied. A failure comes out at the submit. */
 void proposal_put(struct proposal *p, struct slice key, struct slice value);
+/* Nothing was put, so there is nothing to submit. */
+static inline bool proposal_is_empty(const struct proposal *p)
+{
+    return p->failure == ERR_OK && p->builder.records_count == 0;
+}
 /* Hands p over. on_applied comes exactly once: with ERR_OK when its records are applied, else with
  * the reason: ERR_TOO_LARGE or ERR_BUSY from here (inside this call), what the append said, or
  * ERR_NOT_LEADER. p is gone after it. A proposal without records is an error of the caller. */

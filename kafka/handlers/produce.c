@@ -126,7 +126,7 @@ static enum kafka_error check(const struct request *r,
         *ret_why = "acks must be -1 (all), 0 or 1.";
         return KAFKA_INVALID_REQUIRED_ACKS;
     }
-    if (t->is_internal && !slice_equal_string(r->client_id, "__admin_client")) {
+    if (t->is_internal) { /* Of any client id: its coordinators would not know of it. */
         *ret_why = "The topic is the broker's own; clients may not write to it.";
         return KAFKA_INVALID_TOPIC_EXCEPTION;
     }
@@ -191,6 +191,7 @@ static void ask(struct fanout *f, struct fanout_part *part, struct slice batch)
     op->kind = PARTITION_PRODUCE;
     op->in.produce.batch = batch;
     op->in.produce.acks = state->acks;
+    op->in.produce.is_own = false;
     op->in.produce.produce_version = f->request->version;
     op->in.produce.on_copied = on_copied;
     fanout_ask(f, part);

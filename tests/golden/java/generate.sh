@@ -1,7 +1,8 @@
 #!/bin/sh
-# Writes the golden vectors anew: tests/golden/<api>/v<N>.{hex,json} and tests/golden/headers.txt.
+# Writes the golden vectors anew: tests/golden/<api>/v<N>.{hex,json}, records/, headers.txt and patterns.txt.
 # Needs a JDK (17 or newer) and Maven. The result is committed; a second run changes nothing.
 set -eu
 cd "$(dirname "$0")"
 mvn -q compile dependency:build-classpath -Dmdep.outputFile=target/classpath
 java -cp "target/classes:$(cat target/classpath)" Golden ..
+java -cp "target/classes:$(cat target/classpath)" Patterns ../patterns.txt

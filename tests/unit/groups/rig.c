@@ -14,6 +14,9 @@ enum {
     TICKS_MAX = 1000000,
 };
 
+/* The data directory of all partitions. */
+static const uint8_t DIRECTORY[UUID_SIZE] = {1};
+
 static const int64_t START_WALL_MS = 1700000000000;
 
 /* ---- the environment ---- */
@@ -477,6 +480,7 @@ void rig_topic(struct rig *r, const char *name, int32_t partitions_count)
             .id = t->id,
             .first = t->partitions_count,
             .partitions_count = partitions_count,
+            .directories = slice_of(DIRECTORY, sizeof(DIRECTORY)),
         };
         cr_assert(eq(int, metadata_add_partitions(r->metadata, &added, &t), ERR_OK));
         on_metadata(r);
@@ -487,6 +491,7 @@ void rig_topic(struct rig *r, const char *name, int32_t partitions_count)
         .name = slice_of_string(name),
         .partitions_count = partitions_count,
         .replication_factor = 1,
+        .directories = slice_of(DIRECTORY, sizeof(DIRECTORY)),
     };
     created.id.bytes[UUID_SIZE - 1] = (uint8_t)r->topics_count;
     created.id.bytes[UUID_SIZE - 2] = (uint8_t)(r->topics_count >> 8);

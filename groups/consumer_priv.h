@@ -1,0 +1,319 @@
+/* The inside of the new consumer protocol:
+ *
+ *   consumer.c            the group object: members by id, states, what other modules ask
+ *   consumer_member.c     one member: what it says of itself, its sets, its deadlines
+ *   consumer_topics.c     the topics that members subscribe to, and their hash
+ *   consumer_records.c    records: applying and putting
+ *   consumer_reconcile.c  the member's way to its target, pure
+ *   consumer_target.c     when a target assignment is computed, and what of it is written
+ *   consumer_draft.c      the assignor's input and output
+ *   consumer_heartbeat.c  ConsumerGroupHeartbeat: checks, joins, steps
+ *   consumer_leave.c      members that leave or are fenced
+ *   consumer_regex.c      regular expressions and the topics they match
+ *   consumer_describe.c   ConsumerGroupDescribe
+ *
+ * Everything in a struct consumer but what is marked volatile is a function of the records.
+ *
+ * Shard: the coordinator's.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/list.h"
+#include "groups/assignor.h"
+#include "groups/consumer.h"
+#include "groups/group.h"
+#include "groups/partition_owners.h"
+#include "groups/partition_set.h"
+#include "groups/settings.h"
+#include "kafka/proto/consumer_group_heartbeat.h"
+#include "kafka/proto/consumer_group_member_metadata_record.h"
+#include "kafka/proto/consumer_group_regular_expression_record.h"
+
+enum {
+    MEMBER_EPOCH_LEAVES = -1,
+    MEMBER_EPOCH_AWAY = -2, /* A static member that will be back. */
+    CONSUMER_SCRATCH_SIZE_MAX = 256 << 20,
+};
+
+/* As in the records (Kafka's MemberState). */
+enum member_state {
+    MEMBER_STABLE = 0,
+    MEMBER_UNREVOKED = 1,  /* Has to give back `pending`, and stays in its epoch until then. */
+    MEMBER_UNRELEASED = 2, /* Waits for what others hold. */
+};
+
+/* What a member says of itself: the value of its record, decoded, in one piece of memory. */
+struct member_metadata {
+    struct consumer_group_member_metadata_value v;
+    size_t size; /* Of all of it. */
+    struct slice bytes;
+};
+
+/* From a record's value, its version in front. ERR_CORRUPT, ERR_BUSY. */
+enum err member_metadata_new(struct slice value, struct member_metadata **ret_metadata);
+
+/* Where a member is; volatile copies of it are what reconciling takes and gives. */
+struct member_progress {
+    int32_t epoch;
+    int32_t previous_epoch;
+    enum member_state state;
+    struct partition_set assigned; /* What it may use. */
+    struct partition_set pending;  /* What it is asked to give back. */
+};
+
+struct consumer_member {
+    struct list link; /* Of the group's bucket. */
+    uint64_t hash;
+    struct consumer *consumer;
+    struct member_metadata *metadata; /* NULL: no such record (yet). */
+    struct member_progress progress;
+    struct partition_set target;
+    bool has_progress; /* Record type 8. */
+    bool has_target;   /* Record type 7. */
+    uint64_t charged;  /* bytes */
+
+    /* Volatile. */
+    struct group_timer session;
+    struct group_timer revocation;
+
+    uint32_t id_size;
+    char id[];
+};
+
+static inline struct slice member_id(const struct consumer_member *m)
+{
+    return slice_of(m->id, m->id_size);
+}
+
+static inline struct slice member_instance_id(const struct consumer_member *m)
+{
+    return m->metadata == NULL ? (struct slice){0} : m->metadata->v.instance_id;
+}
+
+/* It speaks the old protocol, while its group is migrated. */
+static inline bool member_is_classic(const struct consumer_member *m)
+{
+    return m->metadata != NULL && m->metadata->v.classic_member_metadata != NULL;
+}
+
+/* Topics as the assignor counts them. Scratch, in the arena of the target under computation. */
+struct topic_indexes {
+    const uint32_t *items; /* Ascending, each once. */
+    size_t count;
+};
+
+/* A topic that somebody subscribes to. */
+struct consumer_topic {
+    struct list link;
+    uint64_t hash;
+    uint32_t subscribers_count; /* Members by name, and patterns. */
+    uint32_t index;             /* Scratch, as struct topic_indexes. */
+    uint32_t name_size;
+    char name[];
+};
+
+/* A pattern, and what it matched: record type 16. */
+struct consumer_regex {
+    struct list link;
+    bool is_resolved; /* There is a record. */
+    uint32_t members_count;
+    int64_t version;
+    int64_t timestamp_ms;
+    struct slice text;
+    struct slice *topics; /* Sorted. */
+    uint32_t topics_count;
+    void *memory; /* Of topics and their bytes. */
+    uint64_t charged;
+
+    struct topic_indexes indexes; /* Scratch. */
+};
+
+/* By a hash; items begin with a list node and the hash. */
+struct consumer_table {
+    struct list *buckets;
+    uint32_t buckets_count; /* A power of two. */
+    uint32_t count;
+};
+
+struct consumer_resolver;
+
+struct consumer {
+    struct group *g;
+    bool has_epoch; /* Record type 3. */
+    int32_t epoch;
+    int64_t topics_hash; /* Of the topics that the group's epoch stands for. */
+    bool has_target;     /* Record type 6. */
+    int32_t target_epoch;
+    int64_t target_ms; /* Wall time. */
+    struct consumer_table members;
+    uint32_t classic_count; /* Members of the classic protocol. */
+    struct consumer_table topics;
+    struct list regexes;
+    struct partition_owners owners; /* Of struct consumer_member. */
+    uint64_t charged;
+
+    /* Volatile. */
+    bool is_paced;                      /* target_us is set. */
+    uint64_t target_us;                 /* When the last target was computed. */
+    struct group_timer assign;          /* The next target is due. */
+    struct group_timer refresh;         /* Topics changed: look whether that concerns the group. */
+    struct consumer_resolver *resolver; /* Patterns that are being resolved; or NULL. */
+};
+
+/* ---- consumer.c ---- */
+
+/* Makes it if there is none. ERR_BUSY. */
+enum err consumer_get(struct group *g, struct consumer **ret_consumer);
+/* Frees it if no record of it is left. */
+void consumer_drop_unused(struct consumer *c);
+struct consumer_member *consumer_find_member(const struct consumer *c, struct slice id);
+struct consumer_member *consumer_find_instance(const struct consumer *c, struct slice instance_id);
+/* Calls visit for every member, in no order that means anything; visit must not remove any. */
+void consumer_for_each_member(const struct consumer *c,
+                              void (*visit)(void *context, struct consumer_member *m),
+                              void *context);
+struct groups_intervals consumer_intervals(const struct consumer *c);
+/* It has reached the target of today. */
+bool consumer_is_settled(const struct consumer *c, const struct consumer_member *m);
+/* How long a member should wait until its next heartbeat. */
+int32_t consumer_heartbeat_interval_ms(const struct consumer *c, const struct consumer_member *m);
+void consumer_charge(struct consumer *c, uint64_t *charged, uint64_t size);
+
+/* ---- consumer_member.c ---- */
+
+enum err
+consumer_get_member(struct consumer *c, struct slice id, struct consumer_member **ret_member);
+/* Frees it if no record of it is left. */
+void consumer_drop_member(struct consumer_member *m);
+void member_free(struct consumer_member *m);
+/* Replaces; takes over metadata, also if it fails. */
+enum err member_set_metadata(struct consumer_member *m, struct member_metadata *metadata);
+void member_clear_metadata(struct consumer_member *m);
+enum err member_set_progress(struct consumer_member *m, const struct member_progress *progress);
+void member_clear_progress(struct consumer_member *m);
+enum err member_set_target(struct consumer_member *m, const struct partition_set *target);
+void member_clear_target(struct consumer_member *m);
+/* Its session starts afresh; its revocation deadline follows its state. */
+void member_touch(struct consumer_member *m);
+void member_arm_revocation(struct consumer_member *m);
+void member_cancel_timers(struct consumer_member *m);
+
+/* ---- consumer_topics.c ---- */
+
+void consumer_table_done(struct consumer_table *t);
+enum err consumer_table_add(struct consumer_table *t, uint64_t hash, struct list *link);
+struct list *consumer_table_bucket(const struct consumer_table *t, uint64_t hash);
+
+enum err consumer_topics_add(struct consumer *c, const struct slice *names, size_t count);
+void consumer_topics_remove(struct consumer *c, const struct slice *names, size_t count);
+void consumer_topics_done(struct consumer *c);
+struct consumer_topic *consumer_topics_find(const struct consumer *c, struct slice name);
+/* Over those that exist, with their ids and numbers of partitions. 0 = none. */
+int64_t consumer_topics_hash(const struct consumer *c);
+
+/* ---- consumer_records.c ---- */
+
+void consumer_put_epoch(const struct group *g, struct proposal *p, int32_t epoch, int64_t hash);
+void consumer_put_metadata(const struct group *g,
+                           struct proposal *p,
+                           struct slice member_id,
+                           const struct consumer_group_member_metadata_value *v);
+void consumer_put_progress(const struct group *g,
+                           struct proposal *p,
+                           struct slice member_id,
+                           const struct member_progress *progress);
+void consumer_put_target(const struct group *g,
+                         struct proposal *p,
+                         struct slice member_id,
+                         const struct partition_set *target);
+void consumer_put_target_epoch(const struct group *g, struct proposal *p, int32_t epoch);
+void consumer_put_member_tombstones(struct proposal *p, const struct consumer_member *m);
+void consumer_put_regex(const struct group *g,
+                        struct proposal *p,
+                        struct slice text,
+                        const struct consumer_group_regular_expression_value *v);
+void consumer_put_regex_tombstone(const struct group *g, struct proposal *p, struct slice text);
+
+/* ---- consumer_regex.c ---- */
+
+/* A member subscribes to it, or does not any more. Null or "" is none. */
+enum err consumer_regex_take(struct consumer *c, struct slice text);
+void consumer_regex_release(struct consumer *c, struct slice text);
+/* What a record says it matches. ERR_BUSY. */
+enum err consumer_regex_set(struct consumer *c,
+                            struct slice text,
+                            const struct consumer_group_regular_expression_value *v);
+void consumer_regex_clear(struct consumer *c, struct slice text);
+void consumer_regexes_done(struct consumer *c);
+uint64_t consumer_regexes_digest(const struct consumer *c);
+struct consumer_regex *consumer_regex_find(const struct consumer *c, struct slice text);
+
+/* ---- consumer_leave.c ---- */
+
+/* ConsumerGroupHeartbeat with an epoch below zero. */
+void consumer_leave(struct group *g, struct group_call *call);
+/* Puts what it takes for these members to be gone, and the group's new epoch. */
+void consumer_put_removal(struct consumer *c,
+                          struct proposal *p,
+                          struct consumer_member *const *members,
+                          size_t count);
+
+/* Out with it, and logged. */
+void consumer_fence(struct consumer_member *m, const char *reason);
+
+/* ---- consumer_reconcile.c ---- */
+
+/* What a member's next step depends on. */
+struct reconcile_input {
+    const struct member_progress *from;
+    int32_t target_epoch;
+    const struct partition_set *target;
+    const struct partition_set *owned; /* What it says it has; NULL = it does not say. */
+    /* For "held by somebody else". */
+    const struct partition_owners *owners;
+    const void *holder;
+};
+/* False at the arena's limit. ret_progress's sets may be those of from. */
+[[nodiscard]] bool consumer_reconcile(const struct reconcile_input *in,
+                                      struct arena *a,
+                                      struct member_progress *ret_progress);
+bool member_progress_equal(const struct member_progress *a, const struct member_progress *b);
+
+/* ---- consumer_draft.c ---- */
+
+/* A target assignment under computation. */
+struct target_draft {
+    struct consumer *c;
+    struct arena *a;
+    struct assignor_group group;
+    struct consumer_member **members;   /* As group.members. */
+    const struct consumer_member *last; /* Whose subscription was resolved last. */
+};
+
+/* Of the assignor that most members ask for. */
+const char *consumer_assignor_name(const struct consumer *c);
+/* Computes: targets are in draft->group.members.
+ * ERR_TOO_LARGE: the arena's limit. */
+enum err target_draft_make(struct target_draft *draft, struct consumer *c, struct arena *a);
+/* The target of members[index]; false at the arena's limit. */
+[[nodiscard]] bool
+target_draft_result(struct target_draft *draft, size_t index, struct partition_set *ret_set);
+
+/* ---- consumer_target.c ---- */
+
+void consumer_target_init(struct consumer *c);
+/* Cancels its timers. */
+void consumer_target_done(struct consumer *c);
+/* Arms the timer for the next target if one is needed. */
+void consumer_schedule_target(struct consumer *c);
+bool consumer_is_target_due(const struct consumer *c, int32_t epoch);
+/* Computes the target for the group's epoch and puts its records. ret_target: of m (may be NULL),
+ * in the arena. ERR_BUSY. */
+enum err consumer_put_new_target(struct consumer *c,
+                                 struct proposal *p,
+                                 struct arena *a,
+                                 const struct consumer_member *m,
+                                 struct partition_set *ret_target);

@@ -1,0 +1,102 @@
+/* A member's way from what it has to its target. A member first gives back what is not its any
+ * more, in its old epoch; then it enters the target's epoch, and gets what nobody else holds.
+ *
+ *              target changed                      gave all of it back
+ *   STABLE ----------------------> UNREVOKED ----------------------------+
+ *     ^  ^                                                               |
+ *     |  +---------------------- nothing to give back, all is free <-----+
+ *     |                                                                  |
+ *     +------ all is free ------ UNRELEASED <--- others hold some -------+
+ */
+#include "groups/consumer_priv.h"
+
+/* Whether it still has something of what it must give back. Who does not say what it has, has. */
+static bool still_has(const struct reconcile_input *in, const struct partition_set *set)
+{
+    return set->count > 0 && (in->owned == NULL || partition_set_overlaps(in->owned, set));
+}
+
+/* Adds to kept what the target has besides and nobody else holds; the epochs of what is new are the
+ * target's. False at the arena's limit. */
+static bool take_free(const struct reconcile_input *in,
+                      struct arena *a,
+                      const struct partition_set *kept,
+                      struct partition_set *ret_set,
+                      bool *ret_is_waiting)
+{
+    *ret_is_waiting = false;
+    if (!partition_set_init(ret_set, a, in->target->count)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < in->target->count; i++) {
+        const struct held_partition *p = &in->target->items[i];
+        const struct held_partition *has = partition_set_find(kept, &p->topic_id, p->partition);
+        const void *holder = partition_owners_find(in->owners, &p->topic_id, p->partition);
+        if (has != NULL) {
+            ret_set->items[ret_set->count++] = *has;
+        } else if (holder == NULL || holder == in->holder) {
+            partition_set_add(ret_set, &p->topic_id, p->partition, in->target_epoch);
+        } else {
+            *ret_is_waiting = true;
+        }
+    }
+    return true;
+}
+
+static bool advance(const struct reconcile_input *in, struct arena *a, struct member_progress *ret)
+{
+    const struct member_progress *from = in->from;
+    struct partition_set kept;
+    struct partition_set lost;
+    if (!partition_set_filter(&kept, a, &from->assigned, in->target, true) ||
+        !partition_set_filter(&lost, a, &from->assigned, in->target, false)) {
+        return false;
+    }
+    if (still_has(in, &lost)) {
+        *ret = *from;
+        ret->state = MEMBER_UNREVOKED;
+        ret->assigned = kept;
+        ret->pending = lost;
+        return true;
+    }
+    bool is_waiting = false;
+    struct partition_set assigned;
+    if (!take_free(in, a, &kept, &assigned, &is_waiting)) {
+        return false;
+    }
+    const bool is_new_epoch = from->epoch != in->target_epoch;
+    *ret = (struct member_progress){
+        .epoch = in->target_epoch,
+        .previous_epoch = is_new_epoch ? from->epoch : from->previous_epoch,
+        .state = is_waiting ? MEMBER_UNRELEASED : MEMBER_STABLE,
+        .assigned = assigned,
+    };
+    return true;
+}
+
+bool consumer_reconcile(const struct reconcile_input *in,
+                        struct arena *a,
+                        struct member_progress *ret_progress)
+{
+    const struct member_progress *from = in->from;
+    const bool is_there = from->state == MEMBER_STABLE && from->epoch == in->target_epoch;
+    const bool is_held_up = from->state == MEMBER_UNREVOKED && still_has(in, &from->pending);
+    if (is_there || is_held_up) {
+        *ret_progress = *from;
+        return true;
+    }
+    return advance(in, a, ret_progress);
+}
+
+static bool epochs_equal(const struct partition_set *a, const struct partition_set *b)
+{
+    return partition_set_size(a) == 0 || memcmp(a->items, b->items, partition_set_size(a)) == 0;
+}
+
+bool member_progress_equal(const struct member_progress *a, const struct member_progress *b)
+{
+    return a->epoch == b->epoch && a->previous_epoch == b->previous_epoch && a->state == b->state &&
+           partition_set_equal(&a->assigned, &b->assigned) &&
+           partition_set_equal(&a->pending, &b->pending) &&
+           epochs_equal(&a->assigned, &b->assigned);
+}

@@ -1,0 +1,496 @@
+#include "tests/unit/groups/consumer_script.h"
+
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/metadata.h"
+#include "core/rbuf.h"
+#include "core/wbuf.h"
+#include "kafka/proto/consumer_group_describe.h"
+#include "kafka/proto/consumer_group_heartbeat.h"
+#include "kafka/proto/error_codes.h"
+#include "kafka/proto/internal_record.h"
+#include "storage/batch.h"
+
+enum {
+    WORDS_MAX = 16,
+    LINE_SIZE_MAX = 4096,
+    PEOPLE_MAX = 64,
+    SET_MAX = 256,
+};
+
+struct named_partition {
+    const struct topic *topic;
+    int32_t partition;
+};
+
+struct person {
+    char id[64];
+    int32_t epoch;
+    struct named_partition set[SET_MAX]; /* What its answers gave it. */
+    size_t set_count;
+};
+
+struct script {
+    struct rig *r;
+    FILE *out;
+    struct person people[PEOPLE_MAX];
+    size_t people_count;
+    char *words[WORDS_MAX];
+    size_t words_count;
+    size_t batches_shown;
+    struct rig_call *held; /* Sent while batches are held back. */
+    struct person *held_of;
+};
+
+static struct person *person_of(struct script *s, const char *id)
+{
+    for (size_t i = 0; i < s->people_count; i++) {
+        if (strcmp(s->people[i].id, id) == 0) {
+            return &s->people[i];
+        }
+    }
+    cr_assert(lt(sz, s->people_count, PEOPLE_MAX));
+    struct person *p = &s->people[s->people_count++];
+    (void)snprintf(p->id, sizeof(p->id), "%s", id);
+    return p;
+}
+
+/* NULL if it is not given. */
+static const char *option(const struct script *s, const char *name)
+{
+    const size_t size = strlen(name);
+    for (size_t i = 1; i < s->words_count; i++) {
+        if (strncmp(s->words[i], name, size) == 0 && s->words[i][size] == '=') {
+            return s->words[i] + size + 1;
+        }
+    }
+    return NULL;
+}
+
+static int32_t number(const struct script *s, const char *name, int32_t otherwise)
+{
+    const char *text = option(s, name);
+    return text == NULL ? otherwise : (int32_t)strtol(text, NULL, 10);
+}
+
+static const struct topic *topic_of(const struct script *s, const char *name)
+{
+    const struct topic *t = metadata_topic_by_name(s->r->metadata, slice_of_string(name));
+    cr_assert(t != NULL, "topic %s", name);
+    return t;
+}
+
+/* ---- requests ---- */
+
+static void set_topics(const struct script *s, struct consumer_group_heartbeat_request *in)
+{
+    const char *text = option(s, "topics");
+    if (text == NULL) {
+        return;
+    }
+    char *copy = (char *)(uintptr_t)rig_text(s->r, text).data;
+    in->subscribed_topic_names = rig_alloc(s->r, strlen(text) + 1, sizeof(struct slice));
+    for (char *save = NULL, *name = strtok_r(copy, ",", &save); name != NULL;
+         name = strtok_r(NULL, ",", &save)) {
+        in->subscribed_topic_names[in->subscribed_topic_names_count++] = slice_of_string(name);
+    }
+}
+
+static void add_owned(const struct script *s,
+                      struct consumer_group_heartbeat_request *in,
+                      const struct topic *topic,
+                      int32_t partition)
+{
+    struct consumer_group_heartbeat_request_topic_partition *t =
+        &in->topic_partitions[in->topic_partitions_count++];
+    t->topic_id = topic->id;
+    t->partitions = rig_alloc(s->r, 1, sizeof(int32_t));
+    t->partitions[0] = partition;
+    t->partitions_count = 1;
+}
+
+static void set_owned(const struct script *s,
+                      const struct person *p,
+                      const char *text,
+                      struct consumer_group_heartbeat_request *in)
+{
+    if (text == NULL || strcmp(text, "null") == 0) {
+        in->topic_partitions = NULL;
+        return;
+    }
+    in->topic_partitions = rig_alloc(s->r, SET_MAX, sizeof(*in->topic_partitions));
+    for (size_t i = 0; strcmp(text, "all") == 0 && i < p->set_count; i++) {
+        add_owned(s, in, p->set[i].topic, p->set[i].partition);
+    }
+    if (strcmp(text, "all") == 0) {
+        return;
+    }
+    char *copy = (char *)(uintptr_t)rig_text(s->r, text).data;
+    for (char *save = NULL, *item = strtok_r(copy, ",", &save); item != NULL;
+         item = strtok_r(NULL, ",", &save)) {
+        char *colon = strchr(item, ':');
+        cr_assert(colon != NULL);
+        *colon = '\0';
+        add_owned(s, in, topic_of(s, item), (int32_t)strtol(colon + 1, NULL, 10));
+    }
+}
+
+static struct consumer_group_heartbeat_request *
+new_request(const struct script *s, const struct person *p, int32_t epoch)
+{
+    struct consumer_group_heartbeat_request *in = rig_alloc(s->r, 1, sizeof(*in));
+    const bool is_join = epoch == 0;
+    consumer_group_heartbeat_request_init(in);
+    const char *group = option(s, "group");
+    const char *id = option(s, "id");
+    in->group_id = rig_text(s->r, group == NULL ? "g" : group);
+    in->member_id = rig_text(s->r, id == NULL ? p->id : id);
+    in->member_epoch = number(s, "epoch", epoch);
+    in->instance_id = rig_text(s->r, option(s, "instance"));
+    in->rack_id = rig_text(s->r, option(s, "rack"));
+    in->rebalance_timeout_ms = number(s, "timeout", is_join ? 60000 : -1);
+    in->subscribed_topic_regex = rig_text(s->r, option(s, "regex"));
+    in->server_assignor = rig_text(s->r, option(s, "assignor"));
+    set_topics(s, in);
+    const char *owned = option(s, "owned");
+    set_owned(s, p, owned == NULL && is_join ? "" : owned, in);
+    return in;
+}
+
+/* ---- answers ---- */
+
+static int compare_named(const void *a, const void *b)
+{
+    const struct named_partition *left = a;
+    const struct named_partition *right = b;
+    const int order = strcmp(left->topic->name, right->topic->name);
+    return order != 0 ? order : left->partition - right->partition;
+}
+
+static void print_set(const struct script *s, const struct named_partition *set, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        fprintf(s->out, " %s:%d", set[i].topic->name, set[i].partition);
+    }
+    fprintf(s->out, count == 0 ? " nothing" : "");
+}
+
+static void take_assignment(const struct script *s,
+                            struct person *p,
+                            const struct consumer_group_heartbeat_response_assignment *a)
+{
+    p->set_count = 0;
+    for (size_t i = 0; i < a->topic_partitions_count; i++) {
+        const struct consumer_group_heartbeat_response_topic_partitions *t =
+            &a->topic_partitions[i];
+        const struct topic *topic = metadata_topic_by_id(s->r->metadata, &t->topic_id);
+        for (size_t j = 0; topic != NULL && j < t->partitions_count; j++) {
+            cr_assert(lt(sz, p->set_count, SET_MAX));
+            p->set[p->set_count++] = (struct named_partition){topic, t->partitions[j]};
+        }
+    }
+    qsort(p->set, p->set_count, sizeof(p->set[0]), compare_named);
+}
+
+static void print_answer(struct script *s, const struct rig_call *call, struct person *p)
+{
+    if (!call->is_answered) {
+        fprintf(s->out, "%s: waits\n", p->id);
+        return;
+    }
+    const struct consumer_group_heartbeat_response *out = rig_answer(call);
+    if (out->error_code != KAFKA_NONE) {
+        fprintf(s->out,
+                "%s: %s: %.*s\n",
+                p->id,
+                kafka_error_name(out->error_code),
+                (int)out->error_message.size,
+                (const char *)out->error_message.data);
+        return;
+    }
+    if (out->member_epoch < 0) {
+        fprintf(s->out, "%s: gone, epoch %d\n", p->id, out->member_epoch);
+        return;
+    }
+    p->epoch = out->member_epoch;
+    fprintf(s->out, "%s: epoch %d, %d ms,", p->id, out->member_epoch, out->heartbeat_interval_ms);
+    if (out->assignment == NULL) {
+        fprintf(s->out, " unchanged\n");
+        return;
+    }
+    take_assignment(s, p, out->assignment);
+    print_set(s, p->set, p->set_count);
+    fprintf(s->out, "\n");
+}
+
+static void send(struct script *s, int32_t epoch_or_known)
+{
+    enum {
+        KNOWN = INT32_MAX,
+    };
+    cr_assert(lt(sz, 1, s->words_count));
+    struct person *p = person_of(s, s->words[1]);
+    const struct consumer_group_heartbeat_request *in =
+        new_request(s, p, epoch_or_known == KNOWN ? p->epoch : epoch_or_known);
+    const char *group = option(s, "group");
+    struct rig_call *call = rig_send(s->r,
+                                     GROUP_CONSUMER_HEARTBEAT,
+                                     (int16_t)number(s, "v", 1),
+                                     group == NULL ? "g" : group,
+                                     in);
+    print_answer(s, call, p);
+    if (!call->is_answered) {
+        s->held = call;
+        s->held_of = p;
+    }
+}
+
+/* ---- descriptions ---- */
+
+static int compare_members(const void *a, const void *b)
+{
+    const struct consumer_group_describe_response_member *left = a;
+    const struct consumer_group_describe_response_member *right = b;
+    return slice_compare(left->member_id, right->member_id);
+}
+
+static void print_assignment(const struct script *s,
+                             const struct consumer_group_describe_response_assignment *a)
+{
+    struct named_partition set[SET_MAX];
+    size_t count = 0;
+    for (size_t i = 0; i < a->topic_partitions_count; i++) {
+        const struct consumer_group_describe_response_topic_partitions *t = &a->topic_partitions[i];
+        for (size_t j = 0; j < t->partitions_count; j++) {
+            set[count++] = (struct named_partition){
+                metadata_topic_by_id(s->r->metadata, &t->topic_id), t->partitions[j]};
+        }
+    }
+    qsort(set, count, sizeof(set[0]), compare_named);
+    print_set(s, set, count);
+}
+
+static void describe(struct script *s)
+{
+    const char *group = option(s, "group");
+    struct rig_call *call =
+        rig_send(s->r, GROUP_CONSUMER_DESCRIBE, 1, group == NULL ? "g" : group, NULL);
+    const struct consumer_group_describe_response_group *out = rig_answer(call);
+    if (out->error_code != KAFKA_NONE) {
+        fprintf(s->out,
+                "%s: %.*s\n",
+                kafka_error_name(out->error_code),
+                (int)out->error_message.size,
+                (const char *)out->error_message.data);
+        return;
+    }
+    fprintf(s->out,
+            "%.*s, epoch %d, target of %d, %.*s\n",
+            (int)out->group_state.size,
+            (const char *)out->group_state.data,
+            out->group_epoch,
+            out->assignment_epoch,
+            (int)out->assignor_name.size,
+            (const char *)out->assignor_name.data);
+    qsort(out->members, out->members_count, sizeof(out->members[0]), compare_members);
+    for (size_t i = 0; i < out->members_count; i++) {
+        const struct consumer_group_describe_response_member *m = &out->members[i];
+        fprintf(s->out,
+                "  %.*s%s epoch %d has",
+                (int)m->member_id.size,
+                (const char *)m->member_id.data,
+                m->member_type == 0 ? " (classic)" : "",
+                m->member_epoch);
+        print_assignment(s, &m->assignment);
+        fprintf(s->out, "; is to have");
+        print_assignment(s, &m->target_assignment);
+        fprintf(s->out, "\n");
+    }
+}
+
+static void print_record(struct script *s, const struct record *r)
+{
+    struct wbuf w;
+    struct arena a;
+    int16_t type = 0;
+    wbuf_init(&w, 1 << 20);
+    arena_init(&a, 1 << 20);
+    cr_assert(eq(int, internal_record_number(r->key, &type), ERR_OK));
+    cr_assert(eq(int, internal_record_dump_key(&w, &a, r->key), ERR_OK));
+    wbuf_bytes(&w, " ", 1);
+    cr_assert(eq(int, internal_record_dump_value(&w, &a, type, r->value), ERR_OK));
+    fprintf(s->out, "  %.*s\n", (int)w.size, (const char *)w.data);
+    wbuf_done(&w);
+    arena_done(&a);
+}
+
+static void records(struct script *s)
+{
+    for (; s->batches_shown < s->r->batches_count; s->batches_shown++) {
+        const struct rig_batch *b = &s->r->batches[s->batches_shown];
+        struct batch_header h;
+        struct slice bytes;
+        struct wbuf w;
+        struct record_cursor cursor;
+        struct record record;
+        wbuf_init(&w, 1 << 20);
+        cr_assert(eq(int, batch_header_decode(slice_of(b->bytes, b->size), &h), ERR_OK));
+        cr_assert(eq(int, batch_records(slice_of(b->bytes, b->size), 1 << 20, &w, &bytes), ERR_OK));
+        record_cursor_init(&cursor, &h, bytes);
+        fprintf(s->out, "batch\n");
+        while (record_next(&cursor, &record) == ERR_OK) {
+            print_record(s, &record);
+        }
+        wbuf_done(&w);
+    }
+}
+
+/* ---- commands ---- */
+
+static void do_topic(struct script *s)
+{
+    rig_topic(s->r, s->words[1], (int32_t)strtol(s->words[2], NULL, 10));
+    rig_pass_ms(s->r, 0);
+}
+
+static void do_no_topic(struct script *s)
+{
+    rig_topic_delete(s->r, s->words[1]);
+    rig_pass_ms(s->r, 0);
+}
+
+static void do_join(struct script *s)
+{
+    send(s, 0);
+}
+
+static void do_beat(struct script *s)
+{
+    send(s, INT32_MAX);
+}
+
+static void do_leave(struct script *s)
+{
+    send(s, -1);
+}
+
+static void do_away(struct script *s)
+{
+    send(s, -2);
+}
+
+static void do_pass(struct script *s)
+{
+    rig_pass_ms(s->r, (uint64_t)strtol(s->words[1], NULL, 10));
+}
+
+static void do_handover(struct script *s)
+{
+    rig_handover(s->r);
+}
+
+static void do_restart(struct script *s)
+{
+    rig_restart(s->r);
+}
+
+static void do_hold(struct script *s)
+{
+    s->r->is_holding = true;
+}
+
+static void print_held(struct script *s)
+{
+    if (s->held != NULL && s->held->is_answered) {
+        print_answer(s, s->held, s->held_of);
+        s->held = NULL;
+    }
+}
+
+static void do_commit(struct script *s)
+{
+    s->r->is_holding = false;
+    rig_commit_all(s->r);
+    print_held(s);
+}
+
+static void do_fail(struct script *s)
+{
+    s->r->is_holding = false;
+    rig_fail_all(s->r, ERR_NO_SPACE);
+    print_held(s);
+}
+
+static void do_members_max(struct script *s)
+{
+    s->r->settings.consumer_members_max = (int32_t)strtol(s->words[1], NULL, 10);
+}
+
+static const struct {
+    const char *name;
+    size_t words_count;
+    void (*run)(struct script *s);
+} COMMANDS[] = {
+    {"topic", 3, do_topic},
+    {"no-topic", 2, do_no_topic},
+    {"join", 2, do_join},
+    {"beat", 2, do_beat},
+    {"leave", 2, do_leave},
+    {"away", 2, do_away},
+    {"pass", 2, do_pass},
+    {"describe", 1, describe},
+    {"records", 1, records},
+    {"handover", 1, do_handover},
+    {"restart", 1, do_restart},
+    {"hold", 1, do_hold},
+    {"commit", 1, do_commit},
+    {"fail", 1, do_fail},
+    {"members-max", 2, do_members_max},
+};
+
+static void run_line(struct script *s, const char *line)
+{
+    char copy[LINE_SIZE_MAX];
+    (void)snprintf(copy, sizeof(copy), "%s", line);
+    s->words_count = 0;
+    for (char *save = NULL, *word = strtok_r(copy, " ", &save);
+         word != NULL && s->words_count < WORDS_MAX;
+         word = strtok_r(NULL, " ", &save)) {
+        s->words[s->words_count++] = word;
+    }
+    for (size_t i = 0; i < sizeof(COMMANDS) / sizeof(COMMANDS[0]); i++) {
+        if (s->words_count > 0 && strcmp(COMMANDS[i].name, s->words[0]) == 0) {
+            cr_assert(le(sz, COMMANDS[i].words_count, s->words_count), "%s", line);
+            COMMANDS[i].run(s);
+            return;
+        }
+    }
+    cr_fatal("no such command: %s", line);
+}
+
+void consumer_script_run(const char *text, FILE *out)
+{
+    struct script *s = calloc(1, sizeof(*s));
+    cr_assert(s != NULL);
+    s->r = rig_new();
+    s->out = out;
+    while (*text != '\0') {
+        const size_t size = strcspn(text, "\n");
+        char line[LINE_SIZE_MAX];
+        cr_assert(lt(sz, size, sizeof(line)));
+        memcpy(line, text, size);
+        line[size] = '\0';
+        text += size + (text[size] == '\n');
+        if (line[0] == '#' || line[0] == '\0') {
+            fprintf(out, "%s\n", line);
+        } else if (line[0] == '>') {
+            fprintf(out, "%s\n", line);
+            run_line(s, line + 2);
+        }
+    }
+    rig_free(s->r);
+    free(s);
+}
