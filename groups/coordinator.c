@@ -97,6 +97,7 @@ struct group *group_get(struct coordinator *c, struct slice id)
     list_init(&g->link);
     list_init(&g->waiting);
     list_init(&g->due);
+    offsets_init(g);
     if (c->groups_count >= c->buckets_count) {
         grow(c);
     }
@@ -124,6 +125,7 @@ void group_drop_unused(struct group *g)
         return;
     }
     struct coordinator *c = g->c;
+    group_timer_cancel(&g->cleaning.timer);
     list_remove(&g->link);
     c->groups_count--;
     c->env->memory->groups_count--;
@@ -173,7 +175,7 @@ static const struct group_verb {
     [GROUP_FETCH] = {GATE_NONE, offsets_fetch, true},
     [GROUP_DELETE_OFFSETS] = {GATE_EXCLUSIVE, offsets_delete},
     [GROUP_DESCRIBE] = {GATE_NONE, classic_describe},
-    [GROUP_DELETE] = {GATE_EXCLUSIVE, offsets_delete_group},
+    [GROUP_DELETE] = {GATE_EXCLUSIVE, offsets_delete_group, true},
     [GROUP_CONSUMER_HEARTBEAT] = {GATE_EXCLUSIVE, consumer_heartbeat, true},
     [GROUP_CONSUMER_DESCRIBE] = {GATE_NONE, consumer_describe},
 };
@@ -514,6 +516,7 @@ void coordinator_activate(struct coordinator *c, struct group_time now)
     assert(!c->is_active);
     c->is_active = true;
     c->time = now;
+    expiry_start(c);
     for_each_group(c, activate_group);
 }
 
@@ -550,6 +553,7 @@ void coordinator_resign(struct coordinator *c)
         return;
     }
     c->is_active = false;
+    expiry_stop(c);
     void_proposals(c);
     for_each_group(c, resign_group);
 }

@@ -1,7 +1,7 @@
 /* The inside of the engine: a coordinator and its groups, for the modules that make up a group.
  *
  *   coordinator.c  the table of groups, the gate, proposals, records to modules
- *   offsets.c      committed offsets: commit, fetch, delete, expiry
+ *   offsets*.c     committed offsets: commit, fetch, delete, expiry
  *   classic*.c     members of the classic protocol
  *   consumer*.c    members of the new protocol (KIP-848), and the way from one to the other
  *
@@ -23,6 +23,7 @@
 #include "core/list.h"
 #include "core/timer.h"
 #include "groups/coordinator.h"
+#include "groups/expiry.h"
 #include "groups/memory.h"
 #include "groups/proposal.h"
 
@@ -32,6 +33,10 @@ struct offsets;
 
 struct coordinator_counters {
     uint64_t records_unknown; /* Of types that this version does not know. */
+    uint64_t commits;         /* OffsetCommit requests that stored something. */
+    uint64_t offsets_expired;
+    uint64_t groups_expired; /* Without members, and their last offsets were. */
+    uint64_t groups_deleted; /* By DeleteGroups. */
 };
 
 struct coordinator {
@@ -40,6 +45,7 @@ struct coordinator {
     bool is_active;
     struct group_time time; /* Of the event that runs. */
     struct timers timers;
+    struct expiry expiry;
     struct list *buckets; /* struct group, by link; a power of two of them. */
     uint32_t buckets_count;
     uint32_t groups_count;
@@ -48,6 +54,23 @@ struct coordinator {
     bool is_metadata_newer; /* It changed again meanwhile. */
     struct list proposals;  /* In flight, in order. */
     struct coordinator_counters counters;
+};
+
+/* A deadline of a group. on_due runs alone (the gate is open), and may propose. */
+struct group_timer {
+    struct timer timer;
+    struct group *g;
+    struct list due_link;
+    void (*on_due)(struct group_timer *t);
+};
+
+/* Of offsets.c: offsets that expired, or whose topic is gone, go when this is due. Volatile. */
+struct group_cleaning {
+    struct group_timer timer;
+    uint32_t expired_count; /* Since the last line in the log. */
+    uint32_t orphans_count;
+    bool has_more;       /* Of the batch under way: another has to follow. */
+    bool is_whole_group; /* Of it: takes the group, too. */
 };
 
 struct group {
@@ -65,6 +88,8 @@ struct group {
     struct offsets *offsets;   /* NULL = none committed. */
     struct classic *classic;   /* NULL = no classic members, and no generation remembered. */
     struct consumer *consumer; /* NULL = not a group of the new protocol. Never beside classic. */
+
+    struct group_cleaning cleaning;
 
     uint32_t id_size;
     char id[]; /* NUL-terminated for log lines. */
@@ -85,13 +110,6 @@ bool group_exists(const struct group *g);
  * away outside of an event of the group. */
 void group_drop_unused(struct group *g);
 
-/* A deadline of a group. on_due runs alone (the gate is open), and may propose. */
-struct group_timer {
-    struct timer timer;
-    struct group *g;
-    struct list due_link;
-    void (*on_due)(struct group_timer *t);
-};
 void group_timer_init(struct group_timer *t,
                       struct group *g,
                       void (*on_due)(struct group_timer *t));

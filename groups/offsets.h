@@ -13,6 +13,7 @@
 
 #include "core/err.h"
 #include "core/slice.h"
+#include "core/uuid.h"
 #include "groups/call.h"
 
 struct coordinator;
@@ -27,18 +28,24 @@ void offsets_delete_group(struct group *g, struct group_call *call);
 /* Records of types 0 and 1. */
 enum err offsets_apply(struct coordinator *c, int16_t type, struct slice key, struct slice value);
 
-/* Starts what of expiry is volatile; arms the coordinator-wide check. */
+void offsets_init(struct group *g);
+/* Finds offsets of topics that went while nobody led the partition. The metadata must not be older
+ * than what was judged by when they were committed. */
 void offsets_activate(struct group *g);
 void offsets_resign(struct group *g);
+/* Has something expired? Then it goes soon. Looks at every offset of g. */
+void offsets_look(struct group *g);
 /* A topic went, or came again under another id. */
 void offsets_on_metadata(struct group *g);
 void offsets_free(struct group *g);
 uint64_t offsets_digest(const struct group *g);
 void offsets_check(const struct group *g);
 
-/* For lag: every committed offset of g, in order of topic and partition. */
+/* For lag: every committed offset of g that counts, topic by topic in no order, partitions of one
+ * ascending. */
 struct committed_offset {
     struct slice topic; /* Valid during the call. */
+    struct uuid topic_id;
     int32_t partition;
     int64_t offset;
     int32_t leader_epoch; /* -1 = unknown */
