@@ -38,6 +38,7 @@ enum err consumer_get(struct group *g, struct consumer **ret_consumer)
         list_init(&c->regexes);
         partition_owners_init(&c->owners, g->c->env->hash_seed);
         consumer_target_init(c);
+        consumer_resolve_init(c);
         consumer_charge(c, &c->charged, sizeof(*c));
         g->consumer = c;
     }
@@ -57,6 +58,7 @@ void consumer_free(struct group *g)
         return;
     }
     consumer_target_done(c);
+    consumer_resolve_done(c);
     for (uint32_t i = 0; i < c->members.buckets_count; i++) {
         while (!list_is_empty(&c->members.buckets[i])) {
             member_free(member_at(c->members.buckets[i].next));
@@ -113,6 +115,8 @@ void consumer_resign(struct group *g)
     consumer_for_each_member(c, resign_member, NULL);
     consumer_target_done(c);
     consumer_target_init(c);
+    consumer_resolve_done(c);
+    consumer_resolve_init(c);
 }
 
 /* ---- members ---- */

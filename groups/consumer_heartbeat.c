@@ -9,6 +9,7 @@
 #include "groups/classic.h"
 #include "groups/consumer_priv.h"
 #include "groups/memory.h"
+#include "groups/topic_pattern.h"
 
 enum {
     TEXT_SIZE_MAX = 512,
@@ -104,6 +105,30 @@ static void refuse_assignor(struct group *g, struct group_call *call, struct sli
     group_refuse(g->c, call, KAFKA_UNSUPPORTED_ASSIGNOR, text);
 }
 
+/* False if the call was refused. */
+static bool check_pattern(struct group *g, struct group_call *call, struct slice pattern)
+{
+    struct topic_pattern *p = NULL;
+    const char *why = NULL;
+    const enum err e = pattern.size == 0 ? ERR_OK : topic_pattern_new(pattern, &p, &why);
+    topic_pattern_free(p);
+    if (e == ERR_OK) {
+        return true;
+    }
+    if (e != ERR_INVALID) {
+        group_refuse(g->c, call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory");
+        return false;
+    }
+    char text[TEXT_SIZE_MAX];
+    (void)snprintf(text,
+                   sizeof(text),
+                   "SubscribedTopicRegex `%.*s` is not a valid regular expression: %s.",
+                   SHOWN(pattern),
+                   why);
+    group_refuse(g->c, call, KAFKA_INVALID_REGULAR_EXPRESSION, text);
+    return false;
+}
+
 /* ---- the answer ---- */
 
 static struct consumer_group_heartbeat_response *new_answer(struct group_call *call)
@@ -152,6 +177,7 @@ static void answer(struct beat *b)
     struct consumer_group_heartbeat_response *out = new_answer(b->call);
     member_touch(m);
     consumer_schedule_target(c);
+    consumer_schedule_resolve(c);
     if (out != NULL) {
         out->member_id = b->member_id;
         out->member_epoch = m->progress.epoch;
@@ -421,6 +447,11 @@ static enum err put_member(struct beat *b,
     }
     if (who->member == NULL || !is_metadata_equal(who->member->metadata, v)) {
         consumer_put_metadata(b->g, p, b->member_id, v);
+    }
+    consumer_put_resolved(b->g, p, v->subscribed_topic_regex);
+    if (base != NULL &&
+        !slice_equal(base->metadata->v.subscribed_topic_regex, v->subscribed_topic_regex)) {
+        consumer_put_regex_unused(c, p, base->metadata->v.subscribed_topic_regex);
     }
     if (is_new_group || is_bumped) {
         consumer_put_epoch(b->g, p, epoch, is_new_group ? 0 : c->topics_hash);
@@ -707,7 +738,7 @@ void consumer_heartbeat(struct group *g, struct group_call *call)
         refuse_assignor(g, call, in->server_assignor);
         return;
     }
-    if (!check_group(g, call)) {
+    if (!check_pattern(g, call, in->subscribed_topic_regex) || !check_group(g, call)) {
         return;
     }
     if (in->member_epoch < 0) {

@@ -9,7 +9,8 @@
  *   consumer_draft.c      the assignor's input and output
  *   consumer_heartbeat.c  ConsumerGroupHeartbeat: checks, joins, steps
  *   consumer_leave.c      members that leave or are fenced
- *   consumer_regex.c      regular expressions and the topics they match
+ *   consumer_regex.c      patterns of the group, and the topics they match
+ *   consumer_resolve.c    finding those
  *   consumer_describe.c   ConsumerGroupDescribe
  *
  * Everything in a struct consumer but what is marked volatile is a function of the records.
@@ -119,6 +120,7 @@ struct consumer_topic {
 struct consumer_regex {
     struct list link;
     bool is_resolved; /* There is a record. */
+    bool is_stale;    /* Volatile: topics changed since. */
     uint32_t members_count;
     int64_t version;
     int64_t timestamp_ms;
@@ -160,7 +162,9 @@ struct consumer {
     uint64_t target_us;                 /* When the last target was computed. */
     struct group_timer assign;          /* The next target is due. */
     struct group_timer refresh;         /* Topics changed: look whether that concerns the group. */
-    struct consumer_resolver *resolver; /* Patterns that are being resolved; or NULL. */
+    struct group_timer resolve;         /* The next turn of resolving patterns. */
+    uint64_t next_look_us;              /* Not before that for topics that changed. */
+    struct consumer_resolver *resolver; /* The pattern under way; or NULL. */
 };
 
 /* ---- consumer.c ---- */
@@ -251,6 +255,18 @@ void consumer_regexes_done(struct consumer *c);
 uint64_t consumer_regexes_digest(const struct consumer *c);
 struct consumer_regex *consumer_regex_find(const struct consumer *c, struct slice text);
 
+/* ---- consumer_resolve.c ---- */
+
+void consumer_resolve_init(struct consumer *c);
+void consumer_resolve_done(struct consumer *c);
+/* Puts what the pattern matches, if it is not known and does not take long. */
+void consumer_put_resolved(const struct group *g, struct proposal *p, struct slice text);
+/* A member goes that subscribed to it: puts its tombstone if that was the only one. */
+void consumer_put_regex_unused(const struct consumer *c, struct proposal *p, struct slice text);
+/* Sees to patterns that are not resolved, or not since topics changed. */
+void consumer_schedule_resolve(struct consumer *c);
+void consumer_resolve_on_metadata(struct consumer *c);
+
 /* ---- consumer_leave.c ---- */
 
 /* ConsumerGroupHeartbeat with an epoch below zero. */
@@ -309,6 +325,8 @@ void consumer_target_init(struct consumer *c);
 void consumer_target_done(struct consumer *c);
 /* Arms the timer for the next target if one is needed. */
 void consumer_schedule_target(struct consumer *c);
+/* Looks soon whether the group needs a new epoch for its topics. */
+void consumer_on_topics_changed(struct consumer *c);
 bool consumer_is_target_due(const struct consumer *c, int32_t epoch);
 /* Computes the target for the group's epoch and puts its records. ret_target: of m (may be NULL),
  * in the arena. ERR_BUSY. */

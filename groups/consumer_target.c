@@ -111,11 +111,18 @@ static void on_refresh_due(struct group_timer *t)
     proposal_submit(p);
 }
 
+void consumer_on_topics_changed(struct consumer *c)
+{
+    if (c->members.count > 0) {
+        group_timer_arm(&c->refresh, c->g->c->time.now_us);
+    }
+}
+
 void consumer_on_metadata(struct group *g)
 {
-    struct consumer *c = g->consumer;
-    if (c != NULL && c->members.count > 0) {
-        group_timer_arm(&c->refresh, g->c->time.now_us);
+    if (g->consumer != NULL) {
+        consumer_on_topics_changed(g->consumer);
+        consumer_resolve_on_metadata(g->consumer);
     }
 }
 

@@ -79,3 +79,8 @@ Test(consumer_scenarios, topics)
 {
     run("consumer_topics");
 }
+
+Test(consumer_scenarios, regex)
+{
+    run("consumer_regex");
+}
