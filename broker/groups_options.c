@@ -30,6 +30,7 @@ static void read_numbers(const struct config *config, struct groups_settings *s)
     s->initial_delay_ms = number32(config, OPTION_GROUP_DELAY);
     s->members_max = number32(config, OPTION_GROUP_MEMBERS_MAX);
     s->consumer_members_max = number32(config, OPTION_GROUP_SIZE_MAX);
+    s->is_heartbeat_held = config_bool(config, OPTION_GROUP_HOLD);
     s->migration = (enum groups_migration)config_number(config, OPTION_GROUP_MIGRATION);
     s->groups_max = (uint32_t)config_number(config, OPTION_GROUPS_MAX);
     s->all_members_max = (uint32_t)config_number(config, OPTION_GROUPS_MEMBERS_MAX);

@@ -46,6 +46,7 @@ static const struct config_option own_options[] = {
     {OPTION_GROUPS_MAX, CONFIG_INT, "100000", 1, INT32_MAX, NULL, "groups", "Consumer groups that the node keeps, with members or offsets; further ones are refused.", false},
     {OPTION_GROUPS_MEMBERS_MAX, CONFIG_INT, "200000", 1, INT32_MAX, NULL, "members", "Members of all groups together; further ones are refused.", false},
     {OPTION_GROUPS_STATE_MAX, CONFIG_SIZE, "268435456", 1 << 20, INT64_MAX, NULL, NULL, "Memory for groups, members and committed offsets, over all cores; what would need more is refused.", false},
+    {OPTION_GROUP_HOLD, CONFIG_BOOL, "true", 0, 0, NULL, NULL, "A heartbeat of the consumer protocol waits for news, until the next would be due or its client sends anything else, so that members hear of a rebalance at once.", false},
     {OPTION_GROUP_INTERVAL, CONFIG_DURATION_MS, "1000", 0, INT32_MAX, NULL, NULL, "A group of the consumer protocol is given a new assignment at most so often.", true},
     {OPTION_GROUP_ASSIGNORS, CONFIG_LIST, "uniform,range", 0, 0, NULL, NULL, "Assignors that members of the consumer protocol may ask for: uniform, range. The first is taken where they ask for none.", false},
     {OPTION_GROUP_HEARTBEAT, CONFIG_DURATION_MS, "5000", 1, INT32_MAX, NULL, NULL, "How often members of the consumer protocol are told to send a heartbeat.", false},

@@ -43,6 +43,7 @@
 #define OPTION_GROUP_SESSION        "group.consumer.session.timeout.ms"
 #define OPTION_GROUP_SESSION_MAX    "group.consumer.max.session.timeout.ms"
 #define OPTION_GROUP_SESSION_MIN    "group.consumer.min.session.timeout.ms"
+#define OPTION_GROUP_HOLD           "coreflume.group.heartbeat.hold"
 #define OPTION_GROUP_SIZE_MAX       "group.consumer.max.size"
 #define OPTION_GROUPS_MAX           "coreflume.groups.max"
 #define OPTION_GROUPS_MEMBERS_MAX   "coreflume.groups.members.max"

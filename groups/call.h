@@ -82,7 +82,9 @@ struct group_call {
     struct list link;    /* Of the group's queue, or where a module keeps calls that wait. */
     struct group *group; /* While it waits there. */
     void (*on_cancel)(struct group_call *call); /* While a module keeps it: answer it now. */
-    struct coordinator *coordinator;            /* While that has it. */
+    void *keeper;                               /* While a module keeps it: the module's. */
+    bool is_hurried;                 /* It was kept, and is to be answered with what there is. */
+    struct coordinator *coordinator; /* While that has it. */
     struct xmsg msg;
     struct xmsg_hop route[2];
     void *server;

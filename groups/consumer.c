@@ -103,6 +103,7 @@ void consumer_activate(struct group *g)
 static void resign_member(void *context, struct consumer_member *m)
 {
     (void)context;
+    consumer_hold_refuse(m, KAFKA_NOT_COORDINATOR);
     member_cancel_timers(m);
 }
 

@@ -39,6 +39,8 @@ enum err consumer_apply(struct coordinator *c, int16_t type, struct slice key, s
 
 void consumer_activate(struct group *g);
 void consumer_resign(struct group *g);
+/* Heartbeats that wait for news are answered if there is any. After every batch of the group. */
+void consumer_wake(struct group *g);
 /* Topics, partitions or configurations changed. */
 void consumer_on_metadata(struct group *g);
 void consumer_free(struct group *g);

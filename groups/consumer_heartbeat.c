@@ -24,6 +24,7 @@ struct beat {
     const struct consumer_group_heartbeat_request *in;
     struct slice member_id;
     bool is_shown; /* The answer has the assignment. */
+    bool has_news; /* A batch was applied for it. */
     bool has_owned;
     struct partition_set owned;
 };
@@ -170,14 +171,30 @@ static bool show_assignment(struct group_call *call,
     return true;
 }
 
+/* There is nothing to say to it, and nothing expected of anybody. */
+static bool may_wait(const struct beat *b, const struct consumer_member *m)
+{
+    const struct consumer *c = m->consumer;
+    return b->g->c->env->settings->is_heartbeat_held && !b->call->is_hurried && !b->is_shown &&
+           !b->has_news && b->in->member_epoch == m->progress.epoch &&
+           c->epoch == c->target_epoch && consumer_is_settled(c, m);
+}
+
 static void answer(struct beat *b)
 {
     struct consumer *c = b->g->consumer;
     struct consumer_member *m = consumer_find_member(c, b->member_id);
-    struct consumer_group_heartbeat_response *out = new_answer(b->call);
-    member_touch(m);
     consumer_schedule_target(c);
     consumer_schedule_resolve(c);
+    if (!b->call->is_hurried) { /* Else it was here before. */
+        member_touch(m);
+        consumer_unhold(m);
+    }
+    if (may_wait(b, m)) {
+        consumer_hold(m, b->call);
+        return;
+    }
+    struct consumer_group_heartbeat_response *out = new_answer(b->call);
     if (out != NULL) {
         out->member_id = b->member_id;
         out->member_epoch = m->progress.epoch;
@@ -216,6 +233,7 @@ static void on_progress_applied(struct proposal *p, enum err e)
         refuse_failed(p, e);
         return;
     }
+    b->has_news = true;
     member_arm_revocation(consumer_find_member(b->g->consumer, b->member_id));
     answer(b);
 }
@@ -422,6 +440,7 @@ static void on_member_applied(struct proposal *p, enum err e)
         return;
     }
     struct beat *b = p->context;
+    b->has_news = true;
     member_touch(consumer_find_member(b->g->consumer, b->member_id));
     step(b);
 }

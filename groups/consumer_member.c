@@ -139,6 +139,7 @@ consumer_get_member(struct consumer *c, struct slice id, struct consumer_member 
     list_init(&m->link);
     group_timer_init(&m->session, c->g, on_session_over);
     group_timer_init(&m->revocation, c->g, on_revocation_over);
+    consumer_hold_init(m);
     const enum err e = consumer_table_add(&c->members, m->hash, &m->link);
     if (e != ERR_OK) {
         free(m);
@@ -168,6 +169,7 @@ void member_clear_metadata(struct consumer_member *m)
 void member_free(struct consumer_member *m)
 {
     struct consumer *c = m->consumer;
+    consumer_unhold(m);
     member_cancel_timers(m);
     member_clear_progress(m);
     member_clear_target(m);

@@ -8,6 +8,7 @@
  *   consumer_target.c     when a target assignment is computed, and what of it is written
  *   consumer_draft.c      the assignor's input and output
  *   consumer_heartbeat.c  ConsumerGroupHeartbeat: checks, joins, steps
+ *   consumer_hold.c       heartbeats that wait for news
  *   consumer_leave.c      members that leave or are fenced
  *   consumer_regex.c      patterns of the group, and the topics they match
  *   consumer_resolve.c    finding those
@@ -79,6 +80,8 @@ struct consumer_member {
     /* Volatile. */
     struct group_timer session;
     struct group_timer revocation;
+    struct group_call *held; /* Its heartbeat that waits for news; or NULL. */
+    struct group_timer hold; /* How long. */
 
     uint32_t id_size;
     char id[];
@@ -158,6 +161,7 @@ struct consumer {
     uint64_t charged;
 
     /* Volatile. */
+    int32_t woken_epoch;                /* Of the target that held heartbeats were told of. */
     bool is_paced;                      /* target_us is set. */
     uint64_t target_us;                 /* When the last target was computed. */
     struct group_timer assign;          /* The next target is due. */
@@ -266,6 +270,17 @@ void consumer_put_regex_unused(const struct consumer *c, struct proposal *p, str
 /* Sees to patterns that are not resolved, or not since topics changed. */
 void consumer_schedule_resolve(struct consumer *c);
 void consumer_resolve_on_metadata(struct consumer *c);
+
+/* ---- consumer_hold.c ---- */
+
+void consumer_hold_init(struct consumer_member *m);
+/* Keeps the heartbeat of a settled member, of which none is kept, until its interval has passed, or
+ * there is news for it, or its client wants something else. */
+void consumer_hold(struct consumer_member *m, struct group_call *call);
+/* Has it judged anew, if there is one: the member is no more, or its client is back. */
+void consumer_unhold(struct consumer_member *m);
+/* Answers it, if there is one. */
+void consumer_hold_refuse(struct consumer_member *m, enum kafka_error e);
 
 /* ---- consumer_leave.c ---- */
 

@@ -257,6 +257,7 @@ static void on_proposal_over(struct proposal *p, enum err e)
     }
     g->is_running = true;
     p->on_applied(p, e);
+    consumer_wake(g);
     g->is_running = false;
 }
 
@@ -362,6 +363,16 @@ void group_refuse(struct coordinator *c,
 void group_keep(struct group_call *call, void (*on_cancel)(struct group_call *call))
 {
     call->on_cancel = on_cancel;
+}
+
+void group_requeue(struct group *g, struct group_call *call)
+{
+    call->on_cancel = NULL;
+    call->keeper = NULL;
+    call->is_hurried = true;
+    call->group = g;
+    list_push_back(&g->waiting, &call->link);
+    group_run(g);
 }
 
 /* A group that is only asked about needs the room, too: it may be asked about all at once. */

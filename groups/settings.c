@@ -29,6 +29,7 @@ void groups_settings_init(struct groups_settings *settings)
         .consumer_heartbeat_interval_ms = {5000, 5000, 15000},
         .consumer_assignment_interval_ms = {1000, 0, 15000},
         .consumer_members_max = INT32_MAX,
+        .is_heartbeat_held = true,
         .consumer_assignors = {"uniform", "range"},
         .consumer_assignors_count = 2,
         .migration = GROUPS_MIGRATION_BIDIRECTIONAL,

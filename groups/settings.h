@@ -62,6 +62,7 @@ struct groups_settings {
     struct groups_limited consumer_heartbeat_interval_ms;
     struct groups_limited consumer_assignment_interval_ms;
     int32_t consumer_members_max; /* group.consumer.max.size */
+    bool is_heartbeat_held;       /* coreflume.group.heartbeat.hold */
     /* group.consumer.assignors, in order of preference; the first is what members get that ask for
      * none. */
     const char *consumer_assignors[GROUPS_ASSIGNORS_MAX];

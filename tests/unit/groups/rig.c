@@ -184,6 +184,7 @@ struct rig *rig_new(void)
     cluster_settings_init(&r->cluster);
     groups_settings_init(&r->settings);
     r->settings.initial_delay_ms = 0;
+    r->settings.is_heartbeat_held = false; /* Tests that are about it say so. */
     r->intervals = (struct groups_intervals){
         .session_timeout_ms = r->settings.consumer_session_timeout_ms.value,
         .heartbeat_interval_ms = r->settings.consumer_heartbeat_interval_ms.value,

@@ -1,0 +1,78 @@
+/* Heartbeats that wait for news (docs/decisions/0021). A member asks every few seconds whether
+ * there is anything for it. When there is not, and the group is at rest, its heartbeat is kept: it
+ * is answered when the target changes for the member, at the latest when the next one would be due.
+ * So members hear of a rebalance at once, and there are no more heartbeats than without.
+ *
+ * A kept heartbeat delays nothing: it is answered as soon as its client sends anything else on the
+ * connection (group_asks.h), and counts for the session when it comes, not when it is answered.
+ */
+#include "core/assert.h"
+#include "groups/consumer_priv.h"
+
+enum {
+    US_PER_MS = 1000,
+};
+
+static struct group_call *take(struct consumer_member *m)
+{
+    struct group_call *call = m->held;
+    m->held = NULL;
+    group_timer_cancel(&m->hold);
+    return call;
+}
+
+void consumer_unhold(struct consumer_member *m)
+{
+    if (m->held != NULL) {
+        group_requeue(m->consumer->g, take(m));
+    }
+}
+
+void consumer_hold_refuse(struct consumer_member *m, enum kafka_error e)
+{
+    if (m->held != NULL) {
+        group_refuse(m->consumer->g->c, take(m), e, NULL);
+    }
+}
+
+static void on_due(struct group_timer *t)
+{
+    consumer_unhold(container_of(t, struct consumer_member, hold));
+}
+
+static void on_cancel(struct group_call *call)
+{
+    consumer_unhold(call->keeper);
+}
+
+void consumer_hold_init(struct consumer_member *m)
+{
+    group_timer_init(&m->hold, m->consumer->g, on_due);
+}
+
+void consumer_hold(struct consumer_member *m, struct group_call *call)
+{
+    assert(m->held == NULL);
+    const int32_t ms = consumer_heartbeat_interval_ms(m->consumer, m);
+    m->held = call;
+    call->keeper = m;
+    group_keep(call, on_cancel);
+    group_timer_arm(&m->hold, m->consumer->g->c->time.now_us + (uint64_t)ms * US_PER_MS);
+}
+
+static void wake_member(void *context, struct consumer_member *m)
+{
+    const struct consumer *c = context;
+    if (!consumer_is_settled(c, m)) {
+        consumer_unhold(m);
+    }
+}
+
+void consumer_wake(struct group *g)
+{
+    struct consumer *c = g->consumer;
+    if (c != NULL && c->woken_epoch != c->target_epoch) {
+        c->woken_epoch = c->target_epoch;
+        consumer_for_each_member(c, wake_member, c);
+    }
+}

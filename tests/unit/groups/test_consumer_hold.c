@@ -1,0 +1,164 @@
+/* Heartbeats that wait for news: when they are answered, and with what. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+
+#include "kafka/proto/consumer_group_heartbeat.h"
+
+#include "tests/unit/groups/rig.h"
+
+typedef struct consumer_group_heartbeat_request request;
+typedef struct consumer_group_heartbeat_response response;
+
+enum {
+    VERSION = 1,
+    INTERVAL_MS = 5000,
+    TIMEOUT_MS = 60000,
+};
+
+static struct rig *new_rig(void)
+{
+    struct rig *r = rig_new();
+    r->settings.is_heartbeat_held = true;
+    rig_topic(r, "t", 4);
+    return r;
+}
+
+static request *new_request(struct rig *r, const char *member, int32_t epoch)
+{
+    request *in = rig_alloc(r, 1, sizeof(*in));
+    consumer_group_heartbeat_request_init(in);
+    in->group_id = rig_text(r, "g");
+    in->member_id = rig_text(r, member);
+    in->member_epoch = epoch;
+    in->subscribed_topic_names = NULL;
+    in->topic_partitions = NULL;
+    return in;
+}
+
+static struct rig_call *send(struct rig *r, const request *in)
+{
+    return rig_send(r, GROUP_CONSUMER_HEARTBEAT, VERSION, "g", in);
+}
+
+static const response *join(struct rig *r, const char *member)
+{
+    static struct slice names[] = {{(const uint8_t *)"t", 1}};
+    static struct consumer_group_heartbeat_request_topic_partition nothing[1];
+    request *in = new_request(r, member, 0);
+    in->rebalance_timeout_ms = TIMEOUT_MS;
+    in->subscribed_topic_names = names;
+    in->subscribed_topic_names_count = 1;
+    in->topic_partitions = nothing;
+    return rig_answer(send(r, in));
+}
+
+static struct rig_call *beat(struct rig *r, const char *member, int32_t epoch)
+{
+    return send(r, new_request(r, member, epoch));
+}
+
+Test(consumer_hold, answered_when_the_next_is_due)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    struct rig_call *call = beat(r, "a", epoch);
+    cr_assert(not(call->is_answered));
+    rig_pass_ms(r, INTERVAL_MS - 1);
+    cr_assert(not(call->is_answered));
+    rig_pass_ms(r, 1);
+    const response *out = rig_answer(call);
+    cr_assert(eq(i16, out->error_code, KAFKA_NONE));
+    cr_assert(eq(i32, out->member_epoch, epoch));
+    cr_assert(eq(i32, out->heartbeat_interval_ms, INTERVAL_MS));
+    cr_assert(eq(ptr, out->assignment, NULL));
+    rig_free(r);
+}
+
+Test(consumer_hold, news_are_told_at_once)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    rig_pass_ms(r, 2000); /* The next target may be computed. */
+    struct rig_call *call = beat(r, "a", epoch);
+    (void)join(r, "b");
+    const response *out = rig_answer(call);
+    cr_assert(eq(i32, out->member_epoch, epoch), "it has to give back first");
+    cr_assert(ne(ptr, out->assignment, NULL));
+    cr_assert(eq(sz, out->assignment->topic_partitions[0].partitions_count, 2));
+    cr_assert(lt(i32, out->heartbeat_interval_ms, INTERVAL_MS));
+    rig_free(r);
+}
+
+/* Its client has something else to say on that connection, or is gone. */
+Test(consumer_hold, cancelled_is_answered_with_what_there_is)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    struct rig_call *call = beat(r, "a", epoch);
+    rig_cancel(call);
+    const response *out = rig_answer(call);
+    cr_assert(eq(i16, out->error_code, KAFKA_NONE));
+    cr_assert(eq(i32, out->member_epoch, epoch));
+    rig_free(r);
+}
+
+/* A session counts from when a heartbeat came, not from when it was answered. */
+Test(consumer_hold, does_not_lengthen_the_session)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    (void)beat(r, "a", epoch);
+    rig_pass_ms(r, 44999);
+    cr_assert(eq(i16,
+                 ((const response *)rig_answer(beat(r, "a", epoch + 9)))->error_code,
+                 KAFKA_FENCED_MEMBER_EPOCH));
+    rig_pass_ms(r, 1);
+    cr_assert(eq(i16,
+                 ((const response *)rig_answer(beat(r, "a", epoch)))->error_code,
+                 KAFKA_UNKNOWN_MEMBER_ID));
+    rig_free(r);
+}
+
+Test(consumer_hold, one_per_member)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    struct rig_call *first = beat(r, "a", epoch);
+    struct rig_call *second = beat(r, "a", epoch);
+    cr_assert(first->is_answered);
+    cr_assert(not(second->is_answered));
+    rig_free(r);
+}
+
+/* Whoever asks what he should not must not wait for the answer. */
+Test(consumer_hold, errors_and_lost_answers_do_not_wait)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    cr_assert(beat(r, "a", epoch + 1)->is_answered);
+    cr_assert(beat(r, "nobody", epoch)->is_answered);
+    (void)join(r, "a");
+    cr_assert(eq(i32, join(r, "a")->member_epoch, epoch), "a join is answered in full");
+    rig_free(r);
+}
+
+Test(consumer_hold, ends_with_the_member)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    struct rig_call *call = beat(r, "a", epoch);
+    (void)rig_answer(beat(r, "a", -1));
+    cr_assert(eq(i16, ((const response *)rig_answer(call))->error_code, KAFKA_UNKNOWN_MEMBER_ID));
+    rig_free(r);
+}
+
+Test(consumer_hold, ends_with_the_coordinator)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    struct rig_call *call = beat(r, "a", epoch);
+    rig_handover(r);
+    cr_assert(eq(i16, ((const response *)rig_answer(call))->error_code, KAFKA_NOT_COORDINATOR));
+    cr_assert(not(beat(r, "a", epoch)->is_answered), "the next one waits there");
+    rig_free(r);
+}
