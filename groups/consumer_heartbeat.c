@@ -12,6 +12,8 @@
 #include "groups/topic_pattern.h"
 
 enum {
+    /* With more members on a shard none is kept: some clients send one per second instead. */
+    HELD_MEMBERS_MAX = 10000,
     TEXT_SIZE_MAX = 512,
     TEXT_ID_MAX = 128,         /* What messages show of an id. */
     MEMBER_SIZE_MIN = 1 << 10, /* What a member takes besides its names. */
@@ -176,8 +178,9 @@ static bool may_wait(const struct beat *b, const struct consumer_member *m)
 {
     const struct consumer *c = m->consumer;
     return b->g->c->env->settings->is_heartbeat_held && !b->call->is_hurried && !b->is_shown &&
-           !b->has_news && b->in->member_epoch == m->progress.epoch &&
-           c->epoch == c->target_epoch && consumer_is_settled(c, m);
+           b->g->c->env->memory->members_count <= HELD_MEMBERS_MAX && !b->has_news &&
+           b->in->member_epoch == m->progress.epoch && c->epoch == c->target_epoch &&
+           consumer_is_settled(c, m);
 }
 
 static void answer(struct beat *b)
@@ -198,7 +201,7 @@ static void answer(struct beat *b)
     if (out != NULL) {
         out->member_id = b->member_id;
         out->member_epoch = m->progress.epoch;
-        out->heartbeat_interval_ms = consumer_heartbeat_interval_ms(c, m);
+        out->heartbeat_interval_ms = consumer_hold_rest_ms(m, b->call);
         if (b->is_shown && !show_assignment(b->call, out, &m->progress.assigned)) {
             b->call->out = NULL;
         }
