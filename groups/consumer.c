@@ -219,6 +219,12 @@ bool consumer_has_members(const struct group *g)
 
 /* ---- for the other modules ---- */
 
+int64_t consumer_empty_since_ms(const struct group *g)
+{
+    const struct consumer *c = g->consumer;
+    return c->has_epoch && c->members.count == 0 ? c->epoch_ms : -1;
+}
+
 enum kafka_error consumer_check_commit(struct group *g,
                                        struct slice member_id,
                                        int32_t member_epoch,

@@ -67,5 +67,8 @@ enum kafka_error consumer_check_commit_partition(const struct group *g,
 enum kafka_error
 consumer_check_fetch(const struct group *g, struct slice member_id, int32_t member_epoch);
 bool consumer_is_subscribed(const struct group *g, struct slice topic);
+/* When it became empty, wall time; -1 = it is not, or nobody knows. The group's epoch rises when
+ * its last member goes, and not again before one comes. */
+int64_t consumer_empty_since_ms(const struct group *g);
 /* Puts tombstones of all records of an empty group into p. */
 void consumer_put_tombstones(const struct group *g, struct proposal *p);

@@ -149,6 +149,7 @@ struct consumer {
     struct group *g;
     bool has_epoch; /* Record type 3. */
     int32_t epoch;
+    int64_t epoch_ms;    /* Wall time, of its record. */
     int64_t topics_hash; /* Of the topics that the group's epoch stands for. */
     bool has_target;     /* Record type 6. */
     int32_t target_epoch;

@@ -272,6 +272,7 @@ static enum err apply_epoch(const struct applied *in)
     }
     c->has_epoch = !slice_is_null(in->value);
     c->epoch = v.epoch;
+    c->epoch_ms = c->g->c->record_ms;
     c->topics_hash = v.metadata_hash;
     return ERR_OK;
 }

@@ -587,6 +587,7 @@ static enum err apply_records(struct coordinator *c, struct record_cursor *recor
     struct record r;
     enum err e = ERR_OK;
     while ((e = record_next(records, &r)) == ERR_OK) {
+        c->record_ms = r.timestamp;
         e = apply_record(c, r.key, r.value);
         if (e == ERR_BUSY) {
             return e;

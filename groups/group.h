@@ -44,6 +44,7 @@ struct coordinator {
     int32_t partition;
     bool is_active;
     struct group_time time; /* Of the event that runs. */
+    int64_t record_ms;      /* Timestamp of the record that is applied. */
     struct timers timers;
     struct expiry expiry;
     struct list *buckets; /* struct group, by link; a power of two of them. */

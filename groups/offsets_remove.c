@@ -317,14 +317,16 @@ struct cleaning {
 static void set_base(struct cleaning *c)
 {
     const struct group *g = c->g;
+    const bool is_simple = g->consumer == NULL && g->classic == NULL;
     c->base = EXPIRE_FROM_COMMIT;
     c->spares_subscribed = has_members(g);
-    if (g->consumer != NULL || g->classic == NULL) {
+    if (!is_simple && !c->spares_subscribed) {
+        c->empty_since_ms =
+            g->consumer != NULL ? consumer_empty_since_ms(g) : classic_empty_since_ms(g);
+        c->base = c->empty_since_ms >= 0 ? EXPIRE_FROM_EMPTY : EXPIRE_FROM_COMMIT;
         return;
     }
-    if (!c->spares_subscribed) {
-        c->empty_since_ms = classic_empty_since_ms(g);
-        c->base = c->empty_since_ms >= 0 ? EXPIRE_FROM_EMPTY : EXPIRE_FROM_COMMIT;
+    if (g->classic == NULL) {
         return;
     }
     const bool is_known = strcmp(classic_state_name(g), "Stable") == 0 &&
