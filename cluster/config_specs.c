@@ -101,7 +101,7 @@ static const struct group_limit {
     int64_t max;
     const char *max_name;
 } group_limits[] = {
-    {"consumer.assignment.interval.ms", 0, NULL, 15000, "group.consumer.max.assignment.interval.ms"},
+    {"consumer.assignment.interval.ms", 0, "group.consumer.min.assignment.interval.ms", 15000, "group.consumer.max.assignment.interval.ms"},
     {"consumer.heartbeat.interval.ms", 5000, "group.consumer.min.heartbeat.interval.ms", 15000, "group.consumer.max.heartbeat.interval.ms"},
     {"consumer.session.timeout.ms", 45000, "group.consumer.min.session.timeout.ms", 60000, "group.consumer.max.session.timeout.ms"},
     {"share.assignment.interval.ms", 0, NULL, 15000, "group.share.max.assignment.interval.ms"},
@@ -339,28 +339,80 @@ static enum err check_group(const struct config_pair *pair, char *why)
     if (e == ERR_OK && strcmp(spec.name, "share.auto.offset.reset") == 0) {
         return check_offset_reset(topic_config_trim(pair->value), why);
     }
-    int64_t number;
-    if (e != ERR_OK || !parse(&spec, pair->value, &number)) {
-        return e;
+    return e;
+}
+
+static int64_t bound_of(const struct config_bounds *bounds, const char *name, int64_t otherwise)
+{
+    for (uint32_t i = 0; name != NULL && i < bounds->count; i++) {
+        if (strcmp(bounds->bounds[i].name, name) == 0) {
+            return bounds->bounds[i].value;
+        }
     }
+    return otherwise;
+}
+
+static enum err check_limit(const struct group_limit *limit,
+                            const struct config_bounds *bounds,
+                            int64_t number,
+                            char *why)
+{
+    if (number < bound_of(bounds, limit->min_name, limit->min)) {
+        return say(ERR_CONFIG_INVALID,
+                   why,
+                   "%s must be greater than or equal to %s",
+                   limit->name,
+                   limit->min_name);
+    }
+    if (number > bound_of(bounds, limit->max_name, limit->max)) {
+        return say(ERR_CONFIG_INVALID,
+                   why,
+                   "%s must be less than or equal to %s",
+                   limit->name,
+                   limit->max_name);
+    }
+    return ERR_OK;
+}
+
+/* The group's number, or the broker's. */
+static int64_t number_in_effect(const struct topic_config_entry *entries,
+                                uint32_t count,
+                                const struct config_bounds *bounds,
+                                const char *name)
+{
+    struct topic_config spec;
+    const bool is_known = config_spec_find(CONFIG_RESOURCE_GROUP, slice_of_string(name), &spec);
+    assert(is_known);
+    const char *value = topic_config_find(entries, count, name);
+    return value != NULL
+               ? topic_config_number(&spec, value)
+               : bound_of(bounds, spec.broker_name, topic_config_number(&spec, spec.default_value));
+}
+
+enum err config_check_group(const struct topic_config_entry *entries,
+                            uint32_t count,
+                            const struct config_bounds *bounds,
+                            char why[TOPIC_CONFIG_WHY_SIZE])
+{
+    static const char *const kinds[] = {"consumer", "share", "streams"};
     for (uint32_t i = 0; i < COUNT(group_limits); i++) {
-        const struct group_limit *limit = &group_limits[i];
-        if (strcmp(limit->name, spec.name) != 0) {
-            continue;
+        const char *value = topic_config_find(entries, count, group_limits[i].name);
+        int64_t number;
+        if (value != NULL && topic_config_parse_number(slice_of_string(value), &number)) {
+            enum err e = check_limit(&group_limits[i], bounds, number, why);
+            if (e != ERR_OK) {
+                return e;
+            }
         }
-        if (number < limit->min) {
-            return say(ERR_CONFIG_INVALID,
-                       why,
-                       "%s must be greater than or equal to %s",
-                       spec.name,
-                       limit->min_name);
-        }
-        if (number > limit->max) {
-            return say(ERR_CONFIG_INVALID,
-                       why,
-                       "%s must be less than or equal to %s",
-                       spec.name,
-                       limit->max_name);
+    }
+    for (size_t i = 0; i < COUNT(kinds); i++) {
+        char session[TOPIC_CONFIG_WHY_SIZE];
+        char heartbeat[TOPIC_CONFIG_WHY_SIZE];
+        (void)snprintf(session, sizeof(session), "%s.session.timeout.ms", kinds[i]);
+        (void)snprintf(heartbeat, sizeof(heartbeat), "%s.heartbeat.interval.ms", kinds[i]);
+        if (number_in_effect(entries, count, bounds, session) <=
+            number_in_effect(entries, count, bounds, heartbeat)) {
+            return say(ERR_CONFIG_INVALID, why, "%s must be greater than %s", session, heartbeat);
         }
     }
     return ERR_OK;

@@ -37,6 +37,22 @@ const struct topic_config *config_spec_at(enum config_resource kind, uint32_t in
 /* A broker's that Kafka knows, and that cannot be altered while it runs. */
 bool config_is_fixed(struct slice name);
 
+/* Numbers of the broker's that bound what groups may set, or stand in where they set nothing
+ * (group.consumer.max.session.timeout.ms ...), where they are not Kafka's defaults. */
+struct config_bound {
+    const char *name;
+    int64_t value;
+};
+struct config_bounds {
+    const struct config_bound *bounds;
+    uint32_t count;
+};
+/* What all values of a group must obey once each is legal. ERR_CONFIG_INVALID, in Kafka's words. */
+enum err config_check_group(const struct topic_config_entry *entries,
+                            uint32_t count,
+                            const struct config_bounds *bounds,
+                            char why[TOPIC_CONFIG_WHY_SIZE]);
+
 /* One name and value. ERR_CONFIG_INVALID or ERR_INVALID, whichever Kafka has: why then says what is
  * wrong, in its words where it has them. */
 enum err config_spec_check(enum config_resource kind,

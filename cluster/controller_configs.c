@@ -28,6 +28,13 @@ static enum err check_resource(const struct controller *ct,
                                const struct config_list *list,
                                char *why)
 {
+    if (kind == CONFIG_RESOURCE_GROUP) {
+        const struct config_bounds *bounds = &controller_settings(ct)->group_bounds;
+        enum err e = config_check_group(list->entries, list->count, bounds, why);
+        if (e != ERR_OK) {
+            return e;
+        }
+    }
     const struct config_resources *all = metadata_config_resources(controller_metadata(ct));
     const struct config_resource_entry *old = config_resources_find(all, kind, name);
     const uint64_t size_old =

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "cluster/config_specs.h"
 #include "cluster/metadata.h"
 #include "cluster/topic_configs.h"
 #include "core/err.h"
@@ -74,6 +75,7 @@ struct cluster_settings {
 
     const struct internal_topic *internal_topics;
     uint32_t internal_topics_count;
+    struct config_bounds group_bounds;
 
     uint32_t producers_max;         /* Producer ids remembered per partition. */
     int64_t producer_expiration_ms; /* producer.id.expiration.ms */

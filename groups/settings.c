@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "cluster/cluster.h"
 #include "cluster/config_resources.h"
@@ -39,6 +40,25 @@ void groups_settings_init(struct groups_settings *settings)
     };
 }
 
+static void bind_bounds(struct groups_settings *settings)
+{
+    const struct groups_limited *session = &settings->consumer_session_timeout_ms;
+    const struct groups_limited *heartbeat = &settings->consumer_heartbeat_interval_ms;
+    const struct groups_limited *interval = &settings->consumer_assignment_interval_ms;
+    const struct config_bound bounds[GROUPS_BOUNDS_COUNT] = {
+        {"group.consumer.session.timeout.ms", session->value},
+        {"group.consumer.min.session.timeout.ms", session->min},
+        {"group.consumer.max.session.timeout.ms", session->max},
+        {"group.consumer.heartbeat.interval.ms", heartbeat->value},
+        {"group.consumer.min.heartbeat.interval.ms", heartbeat->min},
+        {"group.consumer.max.heartbeat.interval.ms", heartbeat->max},
+        {"group.consumer.assignment.interval.ms", interval->value},
+        {"group.consumer.min.assignment.interval.ms", interval->min},
+        {"group.consumer.max.assignment.interval.ms", interval->max},
+    };
+    memcpy(settings->bounds, bounds, sizeof(bounds));
+}
+
 void groups_settings_bind(struct groups_settings *settings, struct cluster_settings *cluster)
 {
     (void)snprintf(settings->topic_segment_size_text,
@@ -60,6 +80,8 @@ void groups_settings_bind(struct groups_settings *settings, struct cluster_setti
         .configs = settings->topic_configs,
         .configs_count = GROUPS_TOPIC_CONFIGS_COUNT,
     };
+    bind_bounds(settings);
+    cluster->group_bounds = (struct config_bounds){settings->bounds, GROUPS_BOUNDS_COUNT};
     cluster->internal_topics = &settings->topic;
     cluster->internal_topics_count = 1;
 }

@@ -34,6 +34,7 @@ struct groups_limited {
 
 enum {
     GROUPS_TOPIC_CONFIGS_COUNT = 3,
+    GROUPS_BOUNDS_COUNT = 9,
     /* Server-side assignors there are: uniform and range. */
     GROUPS_ASSIGNORS_MAX = 2,
 };
@@ -74,16 +75,18 @@ struct groups_settings {
     uint32_t all_members_max; /* coreflume.groups.members.max */
     uint64_t state_size_max;  /* coreflume.groups.state.bytes */
 
-    /* Private: what struct internal_topic points at. */
+    /* Private: what the cluster's settings point at. */
     struct internal_topic topic;
     struct config_pair topic_configs[GROUPS_TOPIC_CONFIGS_COUNT];
     char topic_segment_size_text[16];
+    struct config_bound bounds[GROUPS_BOUNDS_COUNT];
 };
 
 /* Defaults. */
 void groups_settings_init(struct groups_settings *settings);
 
-/* Tells the cluster layer of the topic. Both must stay where they are from now on. */
+/* Tells the cluster layer of the topic, and of what groups may set. Both must stay where they are
+ * from now on. */
 void groups_settings_bind(struct groups_settings *settings, struct cluster_settings *cluster);
 
 /* What is in effect for a group: what was set for it, or else for the broker (also while it runs),

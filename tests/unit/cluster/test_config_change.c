@@ -284,7 +284,11 @@ Test(config_change, of_brokers_groups_and_subscriptions)
         const struct config_changes all = {.kind = s->kind, .changes = &change, .count = 1};
         struct config_list list = {0};
         char why[TOPIC_CONFIG_WHY_SIZE] = "";
-        const enum err e = config_list_change(&list, &all, why);
+        enum err e = config_list_change(&list, &all, why);
+        if (e == ERR_OK && s->kind == CONFIG_RESOURCE_GROUP) {
+            const struct config_bounds kafkas = {0};
+            e = config_check_group(list.entries, list.count, &kafkas, why);
+        }
         cr_assert(eq(int, e, s->wanted_error), "%s=%s: %s", s->name, s->value, why);
         if (e != ERR_OK) {
             cr_assert(strstr(why, s->wanted) != NULL, "%s=%s: %s", s->name, s->value, why);

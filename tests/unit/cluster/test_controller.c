@@ -701,6 +701,61 @@ Test(controller, configs_of_others_are_bounded_and_kept_by_kind_and_name)
     tear_down(&f);
 }
 
+/* Kafka's defaults, where the broker's file says nothing else. */
+Test(controller, groups_keep_to_the_brokers_bounds)
+{
+    static const struct config_bound bounds[] = {
+        {"group.consumer.min.session.timeout.ms", 1000},
+        {"group.consumer.max.session.timeout.ms", 50000},
+        {"group.consumer.min.heartbeat.interval.ms", 100},
+    };
+    static const char session[] = "consumer.session.timeout.ms";
+    static const struct {
+        const char *name;
+        const char *value; /* NULL: the value is taken away. */
+        enum err before;   /* With Kafka's bounds. */
+        enum err e;
+        const char *why;
+    } rows[] = {
+        {session, "44999", ERR_CONFIG_INVALID, ERR_OK, ""},
+        {session, "999", ERR_CONFIG_INVALID, ERR_CONFIG_INVALID, "group.consumer.min.session"},
+        {session, "55000", ERR_OK, ERR_CONFIG_INVALID, "equal to group.consumer.max.session"},
+        {session,
+         "5000",
+         ERR_CONFIG_INVALID,
+         ERR_CONFIG_INVALID,
+         "must be greater than consumer.h"},
+        {"consumer.heartbeat.interval.ms", "200", ERR_CONFIG_INVALID, ERR_OK, ""},
+        {session, "5000", ERR_CONFIG_INVALID, ERR_OK, ""},
+        {"consumer.heartbeat.interval.ms",
+         NULL,
+         ERR_OK,
+         ERR_CONFIG_INVALID,
+         "greater than consumer.h"},
+        {"consumer.assignment.interval.ms",
+         "15001",
+         ERR_CONFIG_INVALID,
+         ERR_CONFIG_INVALID,
+         "max.as"},
+    };
+    struct fixture f;
+    for (int is_bound = 0; is_bound < 2; is_bound++) {
+        set_up(&f);
+        if (is_bound) {
+            f.settings.group_bounds = (struct config_bounds){bounds, 3};
+        }
+        for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+            const enum err wanted = is_bound ? rows[i].e : rows[i].before;
+            const enum err e =
+                alter_of(&f, CONFIG_RESOURCE_GROUP, "g", rows[i].name, rows[i].value);
+            cr_assert(eq(int, e, wanted), "row %zu: %s", i, f.why);
+            const bool is_said = strstr(f.why, rows[i].why) != NULL;
+            cr_assert(is_said || is_bound == 0, "row %zu: %s", i, f.why);
+        }
+        tear_down(&f);
+    }
+}
+
 Test(controller, configs_of_one_are_bounded)
 {
     struct fixture f;
