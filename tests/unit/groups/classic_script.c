@@ -154,19 +154,14 @@ static void say_slice(struct play *p, const char *key, struct slice text)
         slice_is_null(text) ? "null" : (const char *)text.data);
 }
 
-static void tell_join(struct play *p, struct name *n, const struct join_group_response *out)
+static void tell_join(struct play *p, const struct join_group_response *out)
 {
-    if (out->error_code == KAFKA_MEMBER_ID_REQUIRED) {
-        n->id = out->member_id;
-    }
     if (out->error_code != KAFKA_NONE) {
         say(p, "%s", error_text(out->error_code));
         cr_assert(eq(i32, out->generation_id, -1));
         cr_assert(eq(sz, out->members_count, 0));
         return;
     }
-    n->id = out->member_id;
-    n->generation = out->generation_id;
     say(p, "generation=%d", out->generation_id);
     say_slice(p, "protocol", out->protocol_name);
     say(p, " leader=");
@@ -216,7 +211,7 @@ static void tell_answer(struct play *p, const struct asked *a)
     const void *out = rig_answer(a->call);
     if (call->kind == GROUP_JOIN) {
         say(p, "%s join ", a->name->text);
-        tell_join(p, a->name, out);
+        tell_join(p, out);
     } else if (call->kind == GROUP_SYNC) {
         const struct sync_group_response *sync = out;
         say(p, "%s sync %s", a->name->text, error_text(sync->error_code));
@@ -234,8 +229,26 @@ static void tell_answer(struct play *p, const struct asked *a)
     }
 }
 
+/* Ids first: a leader is told of members whose answers stand behind its own. */
+static void learn(const struct asked *a)
+{
+    if (a->call->call.kind == GROUP_JOIN) {
+        const struct join_group_response *out = rig_answer(a->call);
+        const bool is_named = out->error_code == KAFKA_MEMBER_ID_REQUIRED;
+        if (out->error_code == KAFKA_NONE || is_named) {
+            a->name->id = out->member_id;
+            a->name->generation = is_named ? -1 : out->generation_id;
+        }
+    }
+}
+
 static void tell(struct play *p)
 {
+    for (size_t i = 0; i < p->asked_count; i++) {
+        if (p->asked[i].call->is_answered && !p->asked[i].is_told) {
+            learn(&p->asked[i]);
+        }
+    }
     for (size_t i = 0; i < p->asked_count; i++) {
         struct asked *a = &p->asked[i];
         if (a->call->is_answered && !a->is_told) {
