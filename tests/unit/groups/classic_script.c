@@ -293,7 +293,7 @@ static void do_join(struct play *p)
 {
     struct name *n = name_of(p, word(p));
     struct join_group_request *in = rig_alloc(p->r, 1, sizeof(*in));
-    struct part parts[PARTS_MAX];
+    struct part parts[PARTS_MAX] = {{0}};
     join_group_request_init(in);
     in->session_timeout_ms = number(p, "session", 10000);
     in->rebalance_timeout_ms = number(p, "rebalance", 60000);
@@ -313,7 +313,7 @@ static void do_sync(struct play *p)
 {
     struct name *n = name_of(p, word(p));
     struct sync_group_request *in = rig_alloc(p->r, 1, sizeof(*in));
-    struct part parts[PARTS_MAX];
+    struct part parts[PARTS_MAX] = {{0}};
     sync_group_request_init(in);
     in->generation_id = number(p, "gen", n->generation);
     in->member_id = id_of(p, option(p, "id", n->text));
@@ -347,7 +347,7 @@ static void do_heartbeat(struct play *p)
 static void do_leave(struct play *p)
 {
     struct leave_group_request *in = rig_alloc(p->r, 1, sizeof(*in));
-    struct part parts[PARTS_MAX];
+    struct part parts[PARTS_MAX] = {{0}};
     leave_group_request_init(in);
     const size_t count = split(p, word(p), parts);
     if (number(p, "v", LEAVE_GROUP_VERSION_MAX) < 3) {
