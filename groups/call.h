@@ -84,7 +84,6 @@ struct group_call {
     void (*on_cancel)(struct group_call *call); /* While a module keeps it: answer it now. */
     void *keeper;                               /* While a module keeps it: the module's. */
     bool is_hurried;                 /* It was kept, and is to be answered with what there is. */
-    uint64_t kept_us;                /* Since when it was kept. */
     struct coordinator *coordinator; /* While that has it. */
     struct xmsg msg;
     struct xmsg_hop route[2];

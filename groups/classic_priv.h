@@ -237,6 +237,10 @@ void classic_draft_done(struct classic_draft *d);
 void classic_write_draft(struct classic *c,
                          struct classic_draft *d,
                          const struct classic_write *write);
+/* Puts it into a batch that takes a group from the other protocol to this one. */
+void classic_put_record(const struct group *g,
+                        struct proposal *p,
+                        const struct group_metadata_value *value);
 /* Proposes that the group is empty in its next generation. */
 void classic_write_empty(struct classic *c, const struct classic_write *write);
 

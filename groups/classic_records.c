@@ -204,6 +204,13 @@ void classic_write_empty(struct classic *c, const struct classic_write *write)
     classic_write_draft(c, &d, write);
 }
 
+void classic_put_record(const struct group *g,
+                        struct proposal *p,
+                        const struct group_metadata_value *value)
+{
+    put(g, p, value);
+}
+
 void classic_put_tombstones(const struct group *g, struct proposal *p)
 {
     if (g->classic != NULL) {

@@ -348,7 +348,9 @@ static void check_member(const struct consumer *c, const struct consumer_member 
     assert((p->state == MEMBER_UNREVOKED) == (p->pending.count > 0));
     check_held(m, &p->assigned);
     check_held(m, &p->pending);
-    assert(p->state == MEMBER_UNREVOKED || !timer_is_armed(&m->revocation.timer));
+    /* Of a classic member the timer is for its next call. */
+    assert(p->state == MEMBER_UNREVOKED || member_is_classic(m) ||
+           !timer_is_armed(&m->revocation.timer));
 }
 
 void consumer_check(const struct group *g)

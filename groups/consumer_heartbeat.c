@@ -1,6 +1,4 @@
-/* ConsumerGroupHeartbeat. A heartbeat takes up to two batches: what the member says of itself with
- * the group's new epoch; then the target if it is due, and the member's next step towards it. Each
- * is judged against what is applied, while the gate is closed to others. */
+/* ConsumerGroupHeartbeat: what a request must have, who it is that speaks, and the answer. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,26 +10,17 @@
 #include "groups/topic_pattern.h"
 
 enum {
-    /* With more members on a shard none is kept: some clients send one per second instead. */
-    HELD_MEMBERS_MAX = 10000,
     TEXT_SIZE_MAX = 512,
     TEXT_ID_MAX = 128,         /* What messages show of an id. */
     MEMBER_SIZE_MIN = 1 << 10, /* What a member takes besides its names. */
 };
 
-/* A heartbeat on its way. Lies in the call's arena, as all it points to. */
-struct beat {
-    struct group *g;
-    struct group_call *call;
-    const struct consumer_group_heartbeat_request *in;
-    struct slice member_id;
-    bool is_shown; /* The answer has the assignment. */
-    bool has_news; /* A batch was applied for it. */
-    bool has_owned;
-    struct partition_set owned;
-};
-
 #define SHOWN(text) slice_shown((text), TEXT_ID_MAX), (const char *)(text).data
+
+static const struct consumer_group_heartbeat_request *in_of(const struct consumer_beat *b)
+{
+    return b->call->in;
+}
 
 /* ---- what a request must have ---- */
 
@@ -174,16 +163,15 @@ static bool show_assignment(struct group_call *call,
 }
 
 /* There is nothing to say to it, and nothing expected of anybody. */
-static bool may_wait(const struct beat *b, const struct consumer_member *m)
+static bool may_wait(const struct consumer_beat *b, const struct consumer_member *m)
 {
     const struct consumer *c = m->consumer;
     return b->g->c->env->settings->is_heartbeat_held && !b->call->is_hurried && !b->is_shown &&
-           b->g->c->env->memory->members_count <= HELD_MEMBERS_MAX && !b->has_news &&
-           b->in->member_epoch == m->progress.epoch && c->epoch == c->target_epoch &&
-           consumer_is_settled(c, m);
+           !b->has_news && in_of(b)->member_epoch == m->progress.epoch &&
+           c->epoch == c->target_epoch && consumer_is_settled(c, m);
 }
 
-static void answer(struct beat *b)
+static void answer(struct consumer_beat *b)
 {
     struct consumer *c = b->g->consumer;
     struct consumer_member *m = consumer_find_member(c, b->member_id);
@@ -201,7 +189,7 @@ static void answer(struct beat *b)
     if (out != NULL) {
         out->member_id = b->member_id;
         out->member_epoch = m->progress.epoch;
-        out->heartbeat_interval_ms = consumer_hold_rest_ms(m, b->call);
+        out->heartbeat_interval_ms = consumer_heartbeat_interval_ms(c, m);
         if (b->is_shown && !show_assignment(b->call, out, &m->progress.assigned)) {
             b->call->out = NULL;
         }
@@ -209,132 +197,7 @@ static void answer(struct beat *b)
     group_answer(b->g->c, b->call);
 }
 
-static void refuse_failed(struct proposal *p, enum err e)
-{
-    group_refuse(p->c, p->call, proposal_error(e), NULL);
-}
-
-static struct proposal *new_proposal(struct beat *b,
-                                     void (*on_applied)(struct proposal *p, enum err e))
-{
-    struct proposal *p = proposal_new(b->g, PROPOSAL_EXCLUSIVE, on_applied);
-    if (p == NULL) {
-        group_refuse(b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory");
-        return NULL;
-    }
-    p->call = b->call;
-    p->context = b;
-    return p;
-}
-
-/* ---- the second batch: target and progress ---- */
-
-static void on_progress_applied(struct proposal *p, enum err e)
-{
-    struct beat *b = p->context;
-    if (e != ERR_OK) {
-        refuse_failed(p, e);
-        return;
-    }
-    b->has_news = true;
-    member_arm_revocation(consumer_find_member(b->g->consumer, b->member_id));
-    answer(b);
-}
-
-/* Puts what changes; ret_is_shown: the member may use other partitions than before. */
-static enum err put_step(struct beat *b, struct proposal *p, struct arena *a, bool *ret_is_shown)
-{
-    struct consumer *c = b->g->consumer;
-    const struct consumer_member *m = consumer_find_member(c, b->member_id);
-    struct partition_set target = m->target;
-    struct reconcile_input in = {
-        .from = &m->progress,
-        .target_epoch = c->target_epoch,
-        .target = &target,
-        .owned = b->has_owned ? &b->owned : NULL,
-        .owners = &c->owners,
-        .holder = m,
-    };
-    if (consumer_is_target_due(c, c->epoch)) {
-        const enum err e = consumer_put_new_target(c, p, a, m, &target);
-        if (e != ERR_OK) {
-            return e;
-        }
-        in.target_epoch = c->epoch;
-    }
-    struct member_progress next;
-    if (!consumer_reconcile(&in, a, &next)) {
-        return ERR_BUSY;
-    }
-    if (!m->has_progress || !member_progress_equal(&next, &m->progress)) {
-        consumer_put_progress(b->g, p, b->member_id, &next);
-    }
-    *ret_is_shown = !partition_set_equal(&next.assigned, &m->progress.assigned);
-    return ERR_OK;
-}
-
-static void step(struct beat *b)
-{
-    struct proposal *p = new_proposal(b, on_progress_applied);
-    if (p == NULL) {
-        return;
-    }
-    struct arena a;
-    arena_init(&a, CONSUMER_SCRATCH_SIZE_MAX);
-    bool is_shown = false;
-    const enum err e = put_step(b, p, &a, &is_shown);
-    arena_done(&a);
-    if (e != ERR_OK) {
-        proposal_free(p);
-        group_refuse(b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory");
-        return;
-    }
-    b->is_shown = b->is_shown || is_shown;
-    if (proposal_is_empty(p)) {
-        proposal_free(p);
-        answer(b);
-        return;
-    }
-    proposal_submit(p);
-}
-
-/* ---- the first batch: the member ---- */
-
-/* Who speaks, and in whose place. */
-struct speaker {
-    struct consumer_member *member; /* NULL: it joins. */
-    struct consumer_member *former; /* Had the instance before it; or NULL. */
-};
-
-static int compare_names(const void *a, const void *b)
-{
-    return slice_compare(*(const struct slice *)a, *(const struct slice *)b);
-}
-
-/* Sorted, each once, so that subscriptions can be compared. */
-static bool set_names(struct group_call *call,
-                      const struct consumer_group_heartbeat_request *in,
-                      struct consumer_group_member_metadata_value *v)
-{
-    const size_t count = in->subscribed_topic_names_count;
-    struct slice *names = group_call_alloc(call, count, sizeof(*names));
-    if (names == NULL) {
-        return false;
-    }
-    if (count > 0) {
-        memcpy(names, in->subscribed_topic_names, count * sizeof(*names));
-        qsort(names, count, sizeof(*names), compare_names);
-    }
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++) {
-        if (kept == 0 || !slice_equal(names[kept - 1], names[i])) {
-            names[kept++] = names[i];
-        }
-    }
-    v->subscribed_topic_names = names;
-    v->subscribed_topic_names_count = kept;
-    return true;
-}
+/* ---- what it says of itself ---- */
 
 static struct slice not_null(struct slice text)
 {
@@ -342,11 +205,11 @@ static struct slice not_null(struct slice text)
 }
 
 /* base is what was known of it; what the request does not say stays. */
-static bool merge_metadata(struct beat *b,
+static bool merge_metadata(struct consumer_beat *b,
                            const struct member_metadata *base,
                            struct consumer_group_member_metadata_value *ret_value)
 {
-    const struct consumer_group_heartbeat_request *in = b->in;
+    const struct consumer_group_heartbeat_request *in = in_of(b);
     struct consumer_group_member_metadata_value *v = ret_value;
     consumer_group_member_metadata_value_init(v);
     v->instance_id = v->rack_id = v->server_assignor = (struct slice){0};
@@ -371,148 +234,14 @@ static bool merge_metadata(struct beat *b,
     if (!slice_is_null(in->subscribed_topic_regex)) {
         v->subscribed_topic_regex = in->subscribed_topic_regex;
     }
-    return in->subscribed_topic_names == NULL || set_names(b->call, in, v);
-}
-
-static bool is_subscription_equal(const struct consumer_group_member_metadata_value *a,
-                                  const struct consumer_group_member_metadata_value *b)
-{
-    if (a->subscribed_topic_names_count != b->subscribed_topic_names_count ||
-        !slice_equal(a->subscribed_topic_regex, b->subscribed_topic_regex)) {
-        return false;
-    }
-    for (size_t i = 0; i < a->subscribed_topic_names_count; i++) {
-        if (!slice_equal(a->subscribed_topic_names[i], b->subscribed_topic_names[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Whether the record of it would say anything else. */
-static bool is_metadata_equal(const struct member_metadata *old,
-                              const struct consumer_group_member_metadata_value *v)
-{
-    struct wbuf w;
-    wbuf_init(&w, PROPOSAL_SIZE_MAX);
-    const bool is_equal = consumer_group_member_metadata_value_encode(&w, 0, v) == ERR_OK &&
-                          slice_equal(wbuf_slice(&w), old->bytes);
-    wbuf_done(&w);
-    return is_equal;
-}
-
-/* The first step of one that needs no target: it is where the group is, with nothing. */
-static void put_first_progress(struct beat *b, struct proposal *p)
-{
-    const struct consumer *c = b->g->consumer;
-    const struct member_progress progress = {
-        .epoch = c->target_epoch,
-        .previous_epoch = -1,
-        .state = MEMBER_STABLE,
-    };
-    consumer_put_progress(b->g, p, b->member_id, &progress);
-}
-
-/* It goes on where the former one stopped, under its own id. */
-static enum err
-put_replacement(struct beat *b, struct proposal *p, const struct consumer_member *former)
-{
-    const struct consumer *c = former->consumer;
-    const struct reconcile_input in = {
-        .from = &former->progress,
-        .target_epoch = c->target_epoch,
-        .target = &former->target,
-        .owned = &b->owned,
-        .owners = &c->owners,
-        .holder = former,
-    };
-    struct member_progress progress;
-    if (!consumer_reconcile(&in, &b->call->arena, &progress)) {
-        return ERR_BUSY;
-    }
-    consumer_put_member_tombstones(p, former);
-    consumer_put_target(b->g, p, b->member_id, &former->target);
-    consumer_put_progress(b->g, p, b->member_id, &progress);
-    return ERR_OK;
-}
-
-static void on_member_applied(struct proposal *p, enum err e)
-{
-    if (e != ERR_OK) {
-        refuse_failed(p, e);
-        return;
-    }
-    struct beat *b = p->context;
-    b->has_news = true;
-    member_touch(consumer_find_member(b->g->consumer, b->member_id));
-    step(b);
-}
-
-/* Puts what the member says, where it is new. */
-static enum err put_member(struct beat *b,
-                           struct proposal *p,
-                           const struct speaker *who,
-                           const struct consumer_group_member_metadata_value *v)
-{
-    const struct consumer *c = b->g->consumer;
-    const struct consumer_member *base = who->member != NULL ? who->member : who->former;
-    const bool is_new_group = c == NULL || !c->has_epoch;
-    struct consumer_group_member_metadata_value nothing;
-    consumer_group_member_metadata_value_init(&nothing);
-    const bool is_bumped = !is_subscription_equal(base == NULL ? &nothing : &base->metadata->v, v);
-    const int32_t epoch = (is_new_group ? 1 : c->epoch) + is_bumped;
-    if (who->former != NULL) {
-        const enum err e = put_replacement(b, p, who->former);
-        if (e != ERR_OK) {
-            return e;
-        }
-    }
-    if (who->member == NULL || !is_metadata_equal(who->member->metadata, v)) {
-        consumer_put_metadata(b->g, p, b->member_id, v);
-    }
-    consumer_put_resolved(b->g, p, v->subscribed_topic_regex);
-    if (base != NULL &&
-        !slice_equal(base->metadata->v.subscribed_topic_regex, v->subscribed_topic_regex)) {
-        consumer_put_regex_unused(c, p, base->metadata->v.subscribed_topic_regex);
-    }
-    if (is_new_group || is_bumped) {
-        consumer_put_epoch(b->g, p, epoch, is_new_group ? 0 : c->topics_hash);
-    }
-    if (base == NULL && !is_new_group && !consumer_is_target_due(c, epoch)) {
-        put_first_progress(b, p);
-    }
-    return ERR_OK;
-}
-
-static void say(struct beat *b, const struct speaker *who)
-{
-    const struct consumer_member *base = who->member != NULL ? who->member : who->former;
-    struct consumer_group_member_metadata_value v;
-    if (!merge_metadata(b, base == NULL ? NULL : base->metadata, &v)) {
-        group_refuse(b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory");
-        return;
-    }
-    struct proposal *p = new_proposal(b, on_member_applied);
-    if (p == NULL) {
-        return;
-    }
-    if (b->g->classic != NULL) {
-        classic_put_tombstones(b->g, p);
-    }
-    if (put_member(b, p, who, &v) != ERR_OK) {
-        proposal_free(p);
-        group_refuse(b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory");
-    } else if (proposal_is_empty(p)) {
-        proposal_free(p);
-        step(b);
-    } else {
-        proposal_submit(p);
-    }
+    return in->subscribed_topic_names == NULL ||
+           consumer_set_names(
+               v, in->subscribed_topic_names, in->subscribed_topic_names_count, &b->call->arena);
 }
 
 /* ---- who it is ---- */
 
-static void refuse_unknown(struct beat *b)
+static void refuse_unknown(struct consumer_beat *b)
 {
     char text[TEXT_SIZE_MAX];
     (void)snprintf(text,
@@ -523,9 +252,10 @@ static void refuse_unknown(struct beat *b)
     group_refuse(b->g->c, b->call, KAFKA_UNKNOWN_MEMBER_ID, text);
 }
 
-static void refuse_instance(struct beat *b, enum kafka_error e, const struct consumer_member *owner)
+static void
+refuse_instance(struct consumer_beat *b, enum kafka_error e, const struct consumer_member *owner)
 {
-    const struct slice instance_id = b->in->instance_id;
+    const struct slice instance_id = in_of(b)->instance_id;
     char text[TEXT_SIZE_MAX];
     if (owner == NULL) {
         (void)snprintf(text, sizeof(text), "Instance id %.*s is unknown.", SHOWN(instance_id));
@@ -556,13 +286,13 @@ static struct consumer_member *find_member(const struct consumer *c, struct slic
 }
 
 /* False if the call was refused. */
-static bool find_static(struct beat *b, struct speaker *ret_who)
+static bool find_static(struct consumer_beat *b, struct consumer_speaker *ret_who)
 {
     const struct consumer *c = b->g->consumer;
-    const bool is_join = b->in->member_epoch == 0;
+    const bool is_join = in_of(b)->member_epoch == 0;
     struct consumer_member *m = find_member(c, b->member_id);
-    if (m == NULL || !slice_equal(member_instance_id(m), b->in->instance_id)) {
-        m = c == NULL ? NULL : consumer_find_instance(c, b->in->instance_id);
+    if (m == NULL || !slice_equal(member_instance_id(m), in_of(b)->instance_id)) {
+        m = c == NULL ? NULL : consumer_find_instance(c, in_of(b)->instance_id);
     }
     if (m == NULL) {
         if (!is_join) {
@@ -586,14 +316,14 @@ static bool find_static(struct beat *b, struct speaker *ret_who)
     return true;
 }
 
-static bool find_speaker(struct beat *b, struct speaker *ret_who)
+static bool find_speaker(struct consumer_beat *b, struct consumer_speaker *ret_who)
 {
-    *ret_who = (struct speaker){0};
-    if (!slice_is_null(b->in->instance_id)) {
+    *ret_who = (struct consumer_speaker){0};
+    if (!slice_is_null(in_of(b)->instance_id)) {
         return find_static(b, ret_who);
     }
     ret_who->member = find_member(b->g->consumer, b->member_id);
-    if (ret_who->member == NULL && b->in->member_epoch != 0) {
+    if (ret_who->member == NULL && in_of(b)->member_epoch != 0) {
         refuse_unknown(b);
         return false;
     }
@@ -601,9 +331,9 @@ static bool find_speaker(struct beat *b, struct speaker *ret_who)
 }
 
 /* The epoch before this one is let pass if it may be that the answer with this one was lost. */
-static bool check_epoch(struct beat *b, const struct consumer_member *m)
+static bool check_epoch(struct consumer_beat *b, const struct consumer_member *m)
 {
-    const int32_t epoch = b->in->member_epoch;
+    const int32_t epoch = in_of(b)->member_epoch;
     const int32_t known = m->progress.epoch;
     if (epoch == known || epoch == 0) {
         return true;
@@ -635,7 +365,7 @@ static uint64_t size_of_request(const struct consumer_group_heartbeat_request *i
     return size;
 }
 
-static bool check_room(struct beat *b, const struct speaker *who)
+static bool check_room(struct consumer_beat *b, const struct consumer_speaker *who)
 {
     const struct coordinator_env *env = b->g->c->env;
     const struct consumer *c = b->g->consumer;
@@ -650,9 +380,9 @@ static bool check_room(struct beat *b, const struct speaker *who)
         group_refuse(b->g->c, b->call, KAFKA_GROUP_MAX_SIZE_REACHED, text);
         return false;
     }
-    const bool is_growing = is_new || b->in->subscribed_topic_names_count > 0;
+    const bool is_growing = is_new || in_of(b)->subscribed_topic_names_count > 0;
     if ((is_new && env->memory->members_count >= env->settings->all_members_max) ||
-        (is_growing && !group_memory_has_room(env->memory, size_of_request(b->in)))) {
+        (is_growing && !group_memory_has_room(env->memory, size_of_request(in_of(b))))) {
         group_refuse(
             b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "groups take all their memory");
         return false;
@@ -662,10 +392,21 @@ static bool check_room(struct beat *b, const struct speaker *who)
 
 /* ---- the call ---- */
 
-/* What it says it has. */
-static bool read_owned(struct beat *b)
+static void say(struct consumer_beat *b, const struct consumer_speaker *who)
 {
-    const struct consumer_group_heartbeat_request *in = b->in;
+    const struct consumer_member *base = who->member != NULL ? who->member : who->former;
+    struct consumer_group_member_metadata_value v;
+    if (merge_metadata(b, base == NULL ? NULL : base->metadata, &v)) {
+        consumer_say(b, who, &v);
+    } else {
+        group_refuse(b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory");
+    }
+}
+
+/* What it says it has. */
+static bool read_owned(struct consumer_beat *b)
+{
+    const struct consumer_group_heartbeat_request *in = in_of(b);
     size_t count = 0;
     for (size_t i = 0; i < in->topic_partitions_count; i++) {
         count += in->topic_partitions[i].partitions_count;
@@ -693,16 +434,16 @@ static bool is_in_full(const struct consumer_group_heartbeat_request *in)
             (in->subscribed_topic_names != NULL || !slice_is_null(in->subscribed_topic_regex)));
 }
 
-static struct beat *new_beat(struct group *g, struct group_call *call)
+static struct consumer_beat *new_beat(struct group *g, struct group_call *call)
 {
     const struct consumer_group_heartbeat_request *in = call->in;
-    struct beat *b = group_call_alloc(call, 1, sizeof(*b));
+    struct consumer_beat *b = group_call_alloc(call, 1, sizeof(*b));
     if (b == NULL) {
         return NULL;
     }
     b->g = g;
     b->call = call;
-    b->in = in;
+    b->answer = answer;
     b->is_shown = is_in_full(in);
     if (in->member_id.size > 0) {
         b->member_id = group_call_copy(call, in->member_id);
@@ -715,9 +456,9 @@ static struct beat *new_beat(struct group *g, struct group_call *call)
     return slice_is_null(b->member_id) || !read_owned(b) ? NULL : b;
 }
 
-static void beat(struct beat *b)
+static void beat(struct consumer_beat *b)
 {
-    struct speaker who;
+    struct consumer_speaker who;
     if (!find_speaker(b, &who)) {
         return;
     }
@@ -734,7 +475,7 @@ static bool check_group(struct group *g, struct group_call *call)
 {
     const struct consumer_group_heartbeat_request *in = call->in;
     char text[TEXT_SIZE_MAX];
-    if (g->consumer != NULL || (in->member_epoch == 0 && !classic_has_members(g))) {
+    if (g->consumer != NULL || in->member_epoch == 0) {
         return true;
     }
     const char *format = "Group %.*s not found.";
@@ -767,10 +508,14 @@ void consumer_heartbeat(struct group *g, struct group_call *call)
         consumer_leave(g, call);
         return;
     }
-    struct beat *b = new_beat(g, call);
+    struct consumer_beat *b = new_beat(g, call);
     if (b == NULL) {
         group_refuse(g->c, call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory");
         return;
     }
-    beat(b);
+    if (classic_has_members(g)) {
+        consumer_upgrade(b, beat);
+    } else {
+        beat(b);
+    }
 }

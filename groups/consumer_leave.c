@@ -31,6 +31,10 @@ void consumer_put_removal(struct consumer *c,
                           struct consumer_member *const *members,
                           size_t count)
 {
+    if (consumer_is_downgrade(c, members, count)) {
+        consumer_put_downgrade(c, p, members, count);
+        return;
+    }
     for (size_t i = 0; i < count; i++) {
         consumer_put_member_tombstones(p, members[i]);
     }
@@ -48,9 +52,7 @@ void consumer_put_removal(struct consumer *c,
 static void on_fenced(struct proposal *p, enum err e)
 {
     if (e == ERR_OK) {
-        if (p->g->consumer != NULL) {
-            consumer_schedule_target(p->g->consumer);
-        }
+        consumer_on_removed(p->g);
     } else if (p->c->is_active) {
         struct consumer_member *m = p->context;
         group_timer_arm(&m->session, p->c->time.now_us + RETRY_US);
@@ -98,12 +100,9 @@ static void on_left(struct proposal *p, enum err e)
         group_refuse(p->c, p->call, proposal_error(e), NULL);
         return;
     }
-    struct consumer *c = p->g->consumer;
-    if (c != NULL) {
-        consumer_schedule_target(c);
-    }
+    consumer_on_removed(p->g);
     if (in->member_epoch == MEMBER_EPOCH_AWAY) {
-        struct consumer_member *m = consumer_find_member(c, in->member_id);
+        struct consumer_member *m = consumer_find_member(p->g->consumer, in->member_id);
         member_touch(m);
         member_arm_revocation(m);
     }

@@ -94,6 +94,35 @@ enum err member_metadata_new(struct slice value, struct member_metadata **ret_me
     return e == ERR_TOO_LARGE ? ERR_BUSY : e;
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    return slice_compare(*(const struct slice *)a, *(const struct slice *)b);
+}
+
+bool consumer_set_names(struct consumer_group_member_metadata_value *v,
+                        const struct slice *names,
+                        size_t count,
+                        struct arena *a)
+{
+    struct slice *copy = arena_alloc_array(a, count, sizeof(*copy));
+    if (copy == NULL) {
+        return false;
+    }
+    if (count > 0) {
+        memcpy(copy, names, count * sizeof(*copy));
+        qsort(copy, count, sizeof(*copy), compare_names);
+    }
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (kept == 0 || !slice_equal(copy[kept - 1], copy[i])) {
+            copy[kept++] = copy[i];
+        }
+    }
+    v->subscribed_topic_names = copy;
+    v->subscribed_topic_names_count = kept;
+    return true;
+}
+
 /* ---- life ---- */
 
 static void recharge(struct consumer_member *m)

@@ -7,12 +7,16 @@
  *   consumer_reconcile.c  the member's way to its target, pure
  *   consumer_target.c     when a target assignment is computed, and what of it is written
  *   consumer_draft.c      the assignor's input and output
- *   consumer_heartbeat.c  ConsumerGroupHeartbeat: checks, joins, steps
+ *   consumer_heartbeat.c  ConsumerGroupHeartbeat: what is checked, the answer
+ *   consumer_steps.c      the batches of one
  *   consumer_hold.c       heartbeats that wait for news
  *   consumer_leave.c      members that leave or are fenced
  *   consumer_regex.c      patterns of the group, and the topics they match
  *   consumer_resolve.c    finding those
  *   consumer_describe.c   ConsumerGroupDescribe
+ *   consumer_migrate.c    a group from the classic protocol to this one, and back
+ *   consumer_classic.c    JoinGroup and so on from members of the classic protocol
+ *   consumer_embedded.c   what those say and hear within such requests
  *
  * Everything in a struct consumer but what is marked volatile is a function of the records.
  *
@@ -56,6 +60,13 @@ struct member_metadata {
 
 /* From a record's value, its version in front. ERR_CORRUPT, ERR_BUSY. */
 enum err member_metadata_new(struct slice value, struct member_metadata **ret_metadata);
+
+/* Its topics: sorted, each once, so that subscriptions can be compared. False at the arena's limit.
+ */
+[[nodiscard]] bool consumer_set_names(struct consumer_group_member_metadata_value *v,
+                                      const struct slice *names,
+                                      size_t count,
+                                      struct arena *a);
 
 /* Where a member is; volatile copies of it are what reconciling takes and gives. */
 struct member_progress {
@@ -278,9 +289,6 @@ void consumer_hold_init(struct consumer_member *m);
 /* Keeps the heartbeat of a settled member, of which none is kept, until its interval has passed, or
  * there is news for it, or its client wants something else. */
 void consumer_hold(struct consumer_member *m, struct group_call *call);
-/* When the next heartbeat is wanted, told in the answer to call: what is left of the interval if it
- * was kept, since some clients count from the answer (docs/compatibility.md). */
-int32_t consumer_hold_rest_ms(const struct consumer_member *m, const struct group_call *call);
 /* Has it judged anew, if there is one: the member is no more, or its client is back. */
 void consumer_unhold(struct consumer_member *m);
 /* Answers it, if there is one. */
@@ -298,6 +306,76 @@ void consumer_put_removal(struct consumer *c,
 
 /* Out with it, and logged. */
 void consumer_fence(struct consumer_member *m, const char *reason);
+
+/* ---- consumer_steps.c ---- */
+
+/* A heartbeat, or a classic member's join, on its way. Lies in the call's arena, as all it points
+ * to. */
+struct consumer_beat {
+    struct group *g;
+    struct group_call *call;
+    struct slice member_id;
+    bool is_shown; /* The answer has the assignment. */
+    bool has_news; /* A batch was applied for it. */
+    bool has_owned;
+    struct partition_set owned;
+    void (*answer)(struct consumer_beat *b); /* All is applied. */
+};
+
+/* Who speaks, and in whose place. */
+struct consumer_speaker {
+    struct consumer_member *member; /* NULL: it joins. */
+    struct consumer_member *former; /* Had the instance before it; or NULL. */
+};
+
+/* It says v of itself: makes it so, takes the next step, answers. */
+void consumer_say(struct consumer_beat *b,
+                  const struct consumer_speaker *who,
+                  const struct consumer_group_member_metadata_value *v);
+
+/* ---- consumer_migrate.c ---- */
+
+/* The members of a classic group become members of this protocol; then goes on, or refuses. */
+void consumer_upgrade(struct consumer_beat *b, void (*then)(struct consumer_beat *b));
+bool consumer_may_downgrade(const struct consumer *c);
+/* Whether the group is to be classic again when these are gone. */
+bool consumer_is_downgrade(const struct consumer *c,
+                           struct consumer_member *const *members,
+                           size_t count);
+/* Puts what it takes: tombstones of all, and the classic group without them. */
+void consumer_put_downgrade(struct consumer *c,
+                            struct proposal *p,
+                            struct consumer_member *const *members,
+                            size_t count);
+/* It was applied: if the group is classic now, its members have to join again. */
+void consumer_on_removed(struct group *g);
+
+/* ---- consumer_embedded.c ---- */
+
+/* What a classic member says in its first protocol: topics, rack, what it owns. Slices are of the
+ * metadata, arrays of the arena. False if it cannot be read. */
+struct consumer_protocol_subscription;
+[[nodiscard]] bool consumer_read_subscription(struct slice metadata,
+                                              struct arena *a,
+                                              struct consumer_protocol_subscription *ret_value);
+/* By the topics' names: those that are there. */
+[[nodiscard]] bool consumer_read_owned(const struct coordinator_env *env,
+                                       const struct consumer_protocol_subscription *from,
+                                       struct arena *a,
+                                       struct partition_set *ret_set);
+[[nodiscard]] bool consumer_read_assignment(const struct coordinator_env *env,
+                                            struct slice assignment,
+                                            struct arena *a,
+                                            struct partition_set *ret_set);
+/* What of it a member's record holds. */
+[[nodiscard]] bool consumer_set_subscription(struct consumer_group_member_metadata_value *v,
+                                             const struct consumer_protocol_subscription *from,
+                                             struct arena *a);
+/* What a member has, as its assignment, in the version that it speaks. Null at a limit. */
+struct slice consumer_write_assignment(const struct coordinator_env *env,
+                                       const struct partition_set *set,
+                                       struct slice subscription,
+                                       struct arena *a);
 
 /* ---- consumer_reconcile.c ---- */
 

@@ -4,6 +4,7 @@
 #include "core/assert.h"
 #include "core/rbuf.h"
 #include "core/wbuf.h"
+#include "groups/classic.h"
 #include "groups/consumer_priv.h"
 #include "kafka/proto/consumer_group_current_member_assignment_record.h"
 #include "kafka/proto/consumer_group_metadata_record.h"
@@ -499,6 +500,8 @@ static enum err apply_value(struct coordinator *c,
     if (g == NULL) {
         return ERR_BUSY;
     }
+    classic_free(
+        g); /* The way from there has a tombstone before; whatever is written last counts. */
     struct applied in = {.other = other, .value = value};
     enum err e = consumer_get(g, &in.c);
     if (e == ERR_OK) {

@@ -10,8 +10,14 @@
 #include "core/wbuf.h"
 #include "kafka/proto/consumer_group_describe.h"
 #include "kafka/proto/consumer_group_heartbeat.h"
+#include "kafka/proto/consumer_protocol_assignment.h"
+#include "kafka/proto/consumer_protocol_subscription.h"
 #include "kafka/proto/error_codes.h"
+#include "kafka/proto/heartbeat.h"
 #include "kafka/proto/internal_record.h"
+#include "kafka/proto/join_group.h"
+#include "kafka/proto/leave_group.h"
+#include "kafka/proto/sync_group.h"
 #include "storage/batch.h"
 
 enum {
@@ -28,6 +34,9 @@ struct named_partition {
 
 struct person {
     char id[64];
+    struct slice real_id;  /* If the coordinator made one. */
+    struct rig_call *join; /* Not answered yet, as the next. */
+    struct rig_call *sync;
     int32_t epoch;
     struct named_partition set[SET_MAX]; /* What its answers gave it. */
     size_t set_count;
@@ -81,6 +90,22 @@ static const struct topic *topic_of(const struct script *s, const char *name)
     const struct topic *t = metadata_topic_by_name(s->r->metadata, slice_of_string(name));
     cr_assert(t != NULL, "topic %s", name);
     return t;
+}
+
+static struct slice real_id(const struct script *s, const struct person *p)
+{
+    return slice_is_null(p->real_id) ? rig_text(s->r, p->id) : p->real_id;
+}
+
+/* The name of whoever has that id. */
+static struct slice name_of(const struct script *s, struct slice id)
+{
+    for (size_t i = 0; i < s->people_count; i++) {
+        if (slice_equal(real_id(s, &s->people[i]), id)) {
+            return slice_of_string(s->people[i].id);
+        }
+    }
+    return id;
 }
 
 /* ---- requests ---- */
@@ -147,7 +172,7 @@ new_request(const struct script *s, const struct person *p, int32_t epoch)
     const char *group = option(s, "group");
     const char *id = option(s, "id");
     in->group_id = rig_text(s->r, group == NULL ? "g" : group);
-    in->member_id = rig_text(s->r, id == NULL ? p->id : id);
+    in->member_id = id != NULL ? rig_text(s->r, id) : real_id(s, p);
     in->member_epoch = number(s, "epoch", epoch);
     in->instance_id = rig_text(s->r, option(s, "instance"));
     in->rack_id = rig_text(s->r, option(s, "rack"));
@@ -250,11 +275,11 @@ static void send(struct script *s, int32_t epoch_or_known)
 
 /* ---- descriptions ---- */
 
-static int compare_members(const void *a, const void *b)
+static int compare_members(const void *a, const void *b, void *context)
 {
     const struct consumer_group_describe_response_member *left = a;
     const struct consumer_group_describe_response_member *right = b;
-    return slice_compare(left->member_id, right->member_id);
+    return slice_compare(name_of(context, left->member_id), name_of(context, right->member_id));
 }
 
 static void print_assignment(const struct script *s,
@@ -295,13 +320,14 @@ static void describe(struct script *s)
             out->assignment_epoch,
             (int)out->assignor_name.size,
             (const char *)out->assignor_name.data);
-    qsort(out->members, out->members_count, sizeof(out->members[0]), compare_members);
+    qsort_r(out->members, out->members_count, sizeof(out->members[0]), compare_members, s);
     for (size_t i = 0; i < out->members_count; i++) {
         const struct consumer_group_describe_response_member *m = &out->members[i];
+        const struct slice name = name_of(s, m->member_id);
         fprintf(s->out,
                 "  %.*s%s epoch %d has",
-                (int)m->member_id.size,
-                (const char *)m->member_id.data,
+                (int)name.size,
+                (const char *)name.data,
                 m->member_type == 0 ? " (classic)" : "",
                 m->member_epoch);
         print_assignment(s, &m->assignment);
@@ -348,6 +374,243 @@ static void records(struct script *s)
     }
 }
 
+/* ---- classic members ---- */
+
+static struct slice take_bytes(const struct script *s, struct wbuf *w)
+{
+    void *copy = rig_alloc(s->r, w->size + 1, 1);
+    memcpy(copy, w->data, w->size);
+    const struct slice bytes = slice_of(copy, w->size);
+    wbuf_done(w);
+    return bytes;
+}
+
+/* "malformed" instead of topics: bytes that are none. */
+static struct slice subscription_of(const struct script *s, const struct person *p)
+{
+    struct consumer_group_heartbeat_request like;
+    consumer_group_heartbeat_request_init(&like);
+    set_topics(s, &like);
+    set_owned(s, p, option(s, "owned"), &like);
+    struct consumer_protocol_subscription v;
+    struct wbuf w;
+    consumer_protocol_subscription_init(&v);
+    v.topics = like.subscribed_topic_names;
+    v.topics_count = like.subscribed_topic_names_count;
+    v.owned_partitions =
+        rig_alloc(s->r, like.topic_partitions_count, sizeof(v.owned_partitions[0]));
+    for (size_t i = 0; i < like.topic_partitions_count; i++) {
+        const struct topic *topic =
+            metadata_topic_by_id(s->r->metadata, &like.topic_partitions[i].topic_id);
+        v.owned_partitions[i].topic = slice_of_string(topic->name);
+        v.owned_partitions[i].partitions = like.topic_partitions[i].partitions;
+        v.owned_partitions[i].partitions_count = 1;
+    }
+    v.owned_partitions_count = like.topic_partitions_count;
+    wbuf_init(&w, 1 << 20);
+    cr_assert(eq(
+        int, consumer_protocol_subscription_encode(&w, (int16_t)number(s, "sub", 1), &v), ERR_OK));
+    return take_bytes(s, &w);
+}
+
+static void print_join(struct script *s, struct person *p)
+{
+    if (p->join == NULL) {
+        return;
+    }
+    if (!p->join->is_answered) {
+        fprintf(s->out, "%s: waits for others\n", p->id);
+        return;
+    }
+    const struct join_group_response *out = rig_answer(p->join);
+    p->join = NULL;
+    if (out->member_id.size > 0) {
+        p->real_id = out->member_id;
+    }
+    if (out->error_code != KAFKA_NONE) {
+        fprintf(s->out, "%s: %s\n", p->id, kafka_error_name(out->error_code));
+        return;
+    }
+    p->epoch = out->generation_id;
+    const struct slice leader = name_of(s, out->leader);
+    fprintf(s->out,
+            "%s: generation %d, protocol %.*s, led by \"%.*s\"\n",
+            p->id,
+            out->generation_id,
+            (int)out->protocol_name.size,
+            (const char *)out->protocol_name.data,
+            (int)leader.size,
+            (const char *)leader.data);
+}
+
+static void print_sync(struct script *s, struct person *p)
+{
+    if (p->sync == NULL) {
+        return;
+    }
+    if (!p->sync->is_answered) {
+        fprintf(s->out, "%s: waits for the leader\n", p->id);
+        return;
+    }
+    const struct sync_group_response *out = rig_answer(p->sync);
+    p->sync = NULL;
+    fprintf(s->out, "%s: %s", p->id, kafka_error_name(out->error_code));
+    if (out->error_code != KAFKA_NONE) {
+        fprintf(s->out, "\n");
+        return;
+    }
+    p->set_count = 0;
+    if (out->assignment.size == 0) {
+        fprintf(s->out, " no bytes\n");
+        return;
+    }
+    struct consumer_protocol_assignment v;
+    struct rbuf in = rbuf_over(out->assignment.data, out->assignment.size);
+    cr_assert(eq(int, consumer_protocol_assignment_decode(&in, &s->r->arena, &v), ERR_OK));
+    for (size_t i = 0; i < v.assigned_partitions_count; i++) {
+        for (size_t j = 0; j < v.assigned_partitions[i].partitions_count; j++) {
+            p->set[p->set_count++] = (struct named_partition){
+                metadata_topic_by_name(s->r->metadata, v.assigned_partitions[i].topic),
+                v.assigned_partitions[i].partitions[j]};
+        }
+    }
+    print_set(s, p->set, p->set_count);
+    fprintf(s->out, ", in version %d\n", out->assignment.data[1]);
+}
+
+/* Of everybody whose call was answered meanwhile. */
+static void print_answered(struct script *s)
+{
+    for (size_t i = 0; i < s->people_count; i++) {
+        struct person *p = &s->people[i];
+        if (p->join != NULL && p->join->is_answered) {
+            print_join(s, p);
+        }
+        if (p->sync != NULL && p->sync->is_answered) {
+            print_sync(s, p);
+        }
+    }
+}
+
+static void do_cjoin(struct script *s)
+{
+    struct person *p = person_of(s, s->words[1]);
+    struct join_group_request *in = rig_alloc(s->r, 1, sizeof(*in));
+    const char *id = option(s, "id");
+    const char *type = option(s, "type");
+    join_group_request_init(in);
+    in->group_id = rig_text(s->r, "g");
+    in->session_timeout_ms = number(s, "session", 10000);
+    in->rebalance_timeout_ms = number(s, "timeout", 60000);
+    in->member_id = id != NULL ? rig_text(s->r, id) : p->real_id;
+    in->member_id = slice_is_null(in->member_id) ? slice_of("", 0) : in->member_id;
+    in->group_instance_id = rig_text(s->r, option(s, "instance"));
+    in->protocol_type = rig_text(s->r, type == NULL ? "consumer" : type);
+    in->protocols = rig_alloc(s->r, 1, sizeof(in->protocols[0]));
+    in->protocols_count = 1;
+    in->protocols[0].name = slice_of_string("range");
+    in->protocols[0].metadata =
+        option(s, "malformed") != NULL ? slice_of_string("?") : subscription_of(s, p);
+    p->join = rig_send(s->r, GROUP_JOIN, (int16_t)number(s, "api", 3), "g", in);
+    if (!p->join->is_answered) {
+        print_join(s, p);
+    }
+    print_answered(s);
+}
+
+static void add_assignment(struct script *s, struct sync_group_request *in, char *item)
+{
+    char *slash = strchr(item, '/');
+    char *colon = strchr(item, ':');
+    cr_assert(slash != NULL && colon != NULL);
+    *slash = '\0';
+    *colon = '\0';
+    struct consumer_protocol_assignment v;
+    struct wbuf w;
+    int32_t partition = (int32_t)strtol(colon + 1, NULL, 10);
+    struct consumer_protocol_assignment_topic topic = {
+        .topic = slice_of_string(slash + 1),
+        .partitions = &partition,
+        .partitions_count = 1,
+    };
+    consumer_protocol_assignment_init(&v);
+    v.assigned_partitions = &topic;
+    v.assigned_partitions_count = 1;
+    wbuf_init(&w, 1 << 20);
+    cr_assert(eq(int, consumer_protocol_assignment_encode(&w, 1, &v), ERR_OK));
+    struct sync_group_request_assignment *to = &in->assignments[in->assignments_count++];
+    to->member_id = real_id(s, person_of(s, item));
+    to->assignment = take_bytes(s, &w);
+}
+
+static void do_csync(struct script *s)
+{
+    struct person *p = person_of(s, s->words[1]);
+    struct sync_group_request *in = rig_alloc(s->r, 1, sizeof(*in));
+    sync_group_request_init(in);
+    in->group_id = rig_text(s->r, "g");
+    in->generation_id = number(s, "epoch", p->epoch);
+    in->member_id = real_id(s, p);
+    in->group_instance_id = rig_text(s->r, option(s, "instance"));
+    in->assignments = rig_alloc(s->r, SET_MAX, sizeof(in->assignments[0]));
+    const char *text = option(s, "assign");
+    if (text != NULL) {
+        char *copy = (char *)(uintptr_t)rig_text(s->r, text).data;
+        for (char *save = NULL, *item = strtok_r(copy, ",", &save); item != NULL;
+             item = strtok_r(NULL, ",", &save)) {
+            add_assignment(s, in, item);
+        }
+    }
+    p->sync = rig_send(s->r, GROUP_SYNC, 3, "g", in);
+    if (!p->sync->is_answered) {
+        print_sync(s, p);
+    }
+    print_answered(s);
+}
+
+static void do_cbeat(struct script *s)
+{
+    struct person *p = person_of(s, s->words[1]);
+    struct heartbeat_request *in = rig_alloc(s->r, 1, sizeof(*in));
+    heartbeat_request_init(in);
+    in->group_id = rig_text(s->r, "g");
+    in->generation_id = number(s, "epoch", p->epoch);
+    in->member_id = real_id(s, p);
+    in->group_instance_id = rig_text(s->r, option(s, "instance"));
+    const struct heartbeat_response *out = rig_answer(rig_send(s->r, GROUP_HEARTBEAT, 4, "g", in));
+    fprintf(s->out, "%s: %s\n", p->id, kafka_error_name(out->error_code));
+}
+
+static void do_cleave(struct script *s)
+{
+    struct leave_group_request *in = rig_alloc(s->r, 1, sizeof(*in));
+    leave_group_request_init(in);
+    in->group_id = rig_text(s->r, "g");
+    in->members = rig_alloc(s->r, s->words_count, sizeof(in->members[0]));
+    for (size_t i = 1; i < s->words_count; i++) {
+        struct leave_group_request_member *m = &in->members[in->members_count++];
+        leave_group_request_member_init(m);
+        if (strncmp(s->words[i], "instance=", 9) == 0) {
+            m->member_id = slice_of("", 0);
+            m->group_instance_id = rig_text(s->r, s->words[i] + 9);
+        } else {
+            m->member_id = real_id(s, person_of(s, s->words[i]));
+        }
+    }
+    const struct leave_group_response *out = rig_answer(rig_send(s->r, GROUP_LEAVE, 5, "g", in));
+    fprintf(s->out, "%s", kafka_error_name(out->error_code));
+    for (size_t i = 0; i < out->members_count; i++) {
+        fprintf(s->out, ", %s: %s", s->words[i + 1], kafka_error_name(out->members[i].error_code));
+    }
+    fprintf(s->out, "\n");
+    print_answered(s);
+}
+
+static void do_migration(struct script *s)
+{
+    s->r->settings.migration = (enum groups_migration)strtol(s->words[1], NULL, 10);
+}
+
 /* ---- commands ---- */
 
 static void do_topic(struct script *s)
@@ -365,6 +628,7 @@ static void do_no_topic(struct script *s)
 static void do_join(struct script *s)
 {
     send(s, 0);
+    print_answered(s);
 }
 
 static void do_beat(struct script *s)
@@ -375,6 +639,7 @@ static void do_beat(struct script *s)
 static void do_leave(struct script *s)
 {
     send(s, -1);
+    print_answered(s);
 }
 
 static void do_away(struct script *s)
@@ -385,6 +650,7 @@ static void do_away(struct script *s)
 static void do_pass(struct script *s)
 {
     rig_pass_ms(s->r, (uint64_t)strtol(s->words[1], NULL, 10));
+    print_answered(s);
 }
 
 static void do_handover(struct script *s)
@@ -449,6 +715,11 @@ static const struct {
     {"commit", 1, do_commit},
     {"fail", 1, do_fail},
     {"members-max", 2, do_members_max},
+    {"migration", 2, do_migration},
+    {"cjoin", 2, do_cjoin},
+    {"csync", 2, do_csync},
+    {"cbeat", 2, do_cbeat},
+    {"cleave", 2, do_cleave},
 };
 
 static void run_line(struct script *s, const char *line)

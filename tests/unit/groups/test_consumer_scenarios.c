@@ -84,3 +84,8 @@ Test(consumer_scenarios, regex)
 {
     run("consumer_regex");
 }
+
+Test(consumer_scenarios, migration)
+{
+    run("consumer_migration");
+}

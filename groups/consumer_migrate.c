@@ -1,0 +1,342 @@
+#include <stdio.h>
+
+#include "core/assert.h"
+#include "core/logger.h"
+#include "core/reached.h"
+#include "groups/classic.h"
+#include "groups/classic_priv.h"
+#include "groups/consumer_priv.h"
+#include "kafka/proto/consumer_protocol_subscription.h"
+
+enum {
+    TEXT_SIZE_MAX = 512,
+};
+
+#define PROTOCOL_TYPE "consumer"
+
+/* ---- from the classic protocol ---- */
+
+/* A classic group on its way to this protocol. */
+struct upgrade {
+    struct consumer_beat *b;
+    void (*then)(struct consumer_beat *b);
+};
+
+static const char *why_no_upgrade(const struct group *g)
+{
+    const struct groups_settings *settings = g->c->env->settings;
+    if (settings->migration != GROUPS_MIGRATION_BIDIRECTIONAL &&
+        settings->migration != GROUPS_MIGRATION_UPGRADE) {
+        return "online upgrade is disabled";
+    }
+    if (!slice_equal_string(classic_protocol_type(g), PROTOCOL_TYPE)) {
+        return "the group does not use the consumer embedded protocol";
+    }
+    if (g->classic->members_count >= (uint32_t)settings->consumer_members_max) {
+        return "its size exceeds the consumer group maximum size";
+    }
+    return NULL;
+}
+
+static void refuse_upgrade(struct consumer_beat *b, const char *why)
+{
+    char text[TEXT_SIZE_MAX];
+    (void)snprintf(text,
+                   sizeof(text),
+                   "Cannot upgrade classic group %.*s to consumer group because %s.",
+                   slice_shown(group_id(b->g), SLICE_SHOWN_MAX),
+                   b->g->id,
+                   why);
+    group_refuse(b->g->c, b->call, KAFKA_GROUP_ID_NOT_FOUND, text);
+}
+
+/* What it says of itself, as a member of this protocol would. Arrays in the arena. */
+static bool convert_metadata(const struct classic_member *m,
+                             struct arena *a,
+                             struct consumer_group_member_metadata_value *v)
+{
+    struct consumer_protocol_subscription subscription;
+    struct consumer_group_member_metadata_value_classic *classic = arena_alloc(a, sizeof(*classic));
+    const struct classic_protocols *protocols = m->protocols;
+    if (classic == NULL || protocols->count == 0 ||
+        !consumer_read_subscription(protocols->items[0].metadata, a, &subscription)) {
+        return false;
+    }
+    classic->session_timeout_ms = m->session_timeout_ms;
+    classic->supported_protocols_count = protocols->count;
+    classic->supported_protocols =
+        arena_alloc_array(a, protocols->count, sizeof(*classic->supported_protocols));
+    if (classic->supported_protocols == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < protocols->count; i++) {
+        classic->supported_protocols[i].name = protocols->items[i].name;
+        classic->supported_protocols[i].metadata = protocols->items[i].metadata;
+    }
+    consumer_group_member_metadata_value_init(v);
+    v->instance_id = m->identity->instance_id;
+    v->client_id = m->identity->client_id;
+    v->client_host = m->identity->client_host;
+    v->rebalance_timeout_ms = m->rebalance_timeout_ms;
+    v->server_assignor = (struct slice){0};
+    v->classic_member_metadata = classic;
+    return consumer_set_subscription(v, &subscription, a);
+}
+
+/* What it was given that nobody else was: one owner per partition, whatever a leader gave. */
+static bool convert_assignment(const struct classic_member *m,
+                               struct arena *a,
+                               struct partition_owners *given,
+                               struct partition_set *ret_set)
+{
+    const struct classic *c = m->classic;
+    const struct coordinator_env *env = c->g->c->env;
+    const struct group_metadata_value_member *durable =
+        classic_record_member(c, m->identity->member_id);
+    const struct slice bytes = durable == NULL ? (struct slice){0} : durable->assignment;
+    struct partition_set all;
+    if (!consumer_read_assignment(env, bytes, a, &all) ||
+        !partition_set_init(ret_set, a, all.count)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < all.count; i++) {
+        const struct held_partition *p = &all.items[i];
+        if (partition_owners_find(given, &p->topic_id, p->partition) == NULL) {
+            partition_set_add(ret_set, &p->topic_id, p->partition, c->generation);
+        } else {
+            reached(env, "consumer_upgrade_two_owners");
+        }
+    }
+    return partition_owners_put(given, ret_set, m) == ERR_OK;
+}
+
+static bool put_upgraded(const struct classic_member *m,
+                         struct proposal *p,
+                         struct arena *a,
+                         struct partition_owners *given)
+{
+    const struct group *g = m->classic->g;
+    const int32_t generation = m->classic->generation;
+    struct consumer_group_member_metadata_value v;
+    struct member_progress progress = {
+        .epoch = generation,
+        .previous_epoch = -1,
+        .state = MEMBER_STABLE,
+    };
+    if (!convert_metadata(m, a, &v) || !convert_assignment(m, a, given, &progress.assigned)) {
+        return false;
+    }
+    const struct slice id = m->identity->member_id;
+    consumer_put_metadata(g, p, id, &v);
+    consumer_put_target(g, p, id, &progress.assigned);
+    consumer_put_progress(g, p, id, &progress);
+    return true;
+}
+
+/* False: a member cannot be read. */
+static bool put_upgrade(const struct classic *c, struct proposal *p)
+{
+    const struct group *g = c->g;
+    struct arena a;
+    struct partition_owners given;
+    arena_init(&a, CONSUMER_SCRATCH_SIZE_MAX);
+    partition_owners_init(&given, g->c->env->hash_seed);
+    bool is_whole = true;
+    classic_put_tombstones(g, p);
+    consumer_put_epoch(g, p, c->generation, 0);
+    list_for_each (link, &c->members) {
+        is_whole = is_whole && put_upgraded(classic_member_at(link), p, &a, &given);
+    }
+    consumer_put_target_epoch(g, p, c->generation);
+    partition_owners_done(&given);
+    arena_done(&a);
+    return is_whole;
+}
+
+static void touch(void *context, struct consumer_member *m)
+{
+    (void)context;
+    member_touch(m);
+}
+
+static void on_upgraded(struct proposal *p, enum err e)
+{
+    struct upgrade *u = p->context;
+    if (e != ERR_OK) {
+        group_refuse(p->c, p->call, proposal_error(e), NULL);
+        return;
+    }
+    log_info(p->c->env->log, "group_upgraded", "group=%s", p->g->id);
+    consumer_for_each_member(p->g->consumer, touch, NULL);
+    u->then(u->b);
+}
+
+void consumer_upgrade(struct consumer_beat *b, void (*then)(struct consumer_beat *b))
+{
+    const char *why = why_no_upgrade(b->g);
+    if (why != NULL) {
+        refuse_upgrade(b, why);
+        return;
+    }
+    struct upgrade *u = group_call_alloc(b->call, 1, sizeof(*u));
+    struct proposal *p = u == NULL ? NULL : proposal_new(b->g, PROPOSAL_EXCLUSIVE, on_upgraded);
+    if (p == NULL) {
+        group_refuse(b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory");
+        return;
+    }
+    *u = (struct upgrade){b, then};
+    p->call = b->call;
+    p->context = u;
+    if (put_upgrade(b->g->classic, p)) {
+        proposal_submit(p);
+    } else {
+        proposal_free(p);
+        refuse_upgrade(b, "the embedded consumer protocol is malformed");
+    }
+}
+
+/* ---- and back ---- */
+
+static bool
+is_among(const struct consumer_member *m, struct consumer_member *const *members, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (members[i] == m) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool consumer_may_downgrade(const struct consumer *c)
+{
+    const enum groups_migration migration = c->g->c->env->settings->migration;
+    return migration == GROUPS_MIGRATION_BIDIRECTIONAL || migration == GROUPS_MIGRATION_DOWNGRADE;
+}
+
+bool consumer_is_downgrade(const struct consumer *c,
+                           struct consumer_member *const *members,
+                           size_t count)
+{
+    const struct groups_settings *settings = c->g->c->env->settings;
+    uint32_t classic_count = c->classic_count;
+    for (size_t i = 0; i < count; i++) {
+        classic_count -= member_is_classic(members[i]);
+    }
+    const uint32_t left_count = c->members.count - (uint32_t)count;
+    return consumer_may_downgrade(c) && left_count > 0 && classic_count == left_count &&
+           left_count <= (uint32_t)settings->members_max;
+}
+
+/* A classic group in the making. */
+struct downgrade {
+    const struct consumer *c;
+    struct consumer_member *const *gone;
+    size_t gone_count;
+    struct arena *a;
+    struct group_metadata_value v;
+    struct slice protocol;
+    bool is_spoken; /* By all that were looked at. */
+    bool is_failed;
+};
+
+static struct slice metadata_for(const struct consumer_member *m, struct slice protocol)
+{
+    const struct consumer_group_member_metadata_value_classic *classic =
+        m->metadata->v.classic_member_metadata;
+    for (size_t i = 0; i < classic->supported_protocols_count; i++) {
+        if (slice_equal(classic->supported_protocols[i].name, protocol)) {
+            return classic->supported_protocols[i].metadata;
+        }
+    }
+    return (struct slice){0};
+}
+
+static void look_whether_spoken(void *context, struct consumer_member *m)
+{
+    struct downgrade *d = context;
+    if (!is_among(m, d->gone, d->gone_count)) {
+        d->is_spoken = d->is_spoken && !slice_is_null(metadata_for(m, d->protocol));
+    }
+}
+
+/* The first of m's that all speak, else m's first. */
+static void choose_protocol(struct downgrade *d, const struct consumer_member *m)
+{
+    const struct consumer_group_member_metadata_value_classic *classic =
+        m->metadata->v.classic_member_metadata;
+    for (size_t i = 0; i < classic->supported_protocols_count; i++) {
+        d->protocol = classic->supported_protocols[i].name;
+        d->is_spoken = true;
+        consumer_for_each_member(d->c, look_whether_spoken, d);
+        if (d->is_spoken) {
+            return;
+        }
+    }
+    d->protocol = classic->supported_protocols[0].name;
+}
+
+static void convert_back(void *context, struct consumer_member *m)
+{
+    struct downgrade *d = context;
+    if (is_among(m, d->gone, d->gone_count)) {
+        return;
+    }
+    if (d->v.members_count == 0) {
+        choose_protocol(d, m);
+        d->v.protocol = d->protocol;
+        d->v.leader = member_id(m);
+    }
+    const struct consumer_group_member_metadata_value *from = &m->metadata->v;
+    struct group_metadata_value_member *to = &d->v.members[d->v.members_count++];
+    group_metadata_value_member_init(to);
+    to->member_id = member_id(m);
+    to->group_instance_id = from->instance_id;
+    to->client_id = from->client_id;
+    to->client_host = from->client_host;
+    to->rebalance_timeout = from->rebalance_timeout_ms;
+    to->session_timeout = from->classic_member_metadata->session_timeout_ms;
+    to->subscription = metadata_for(m, d->protocol);
+    if (slice_is_null(to->subscription)) {
+        to->subscription = slice_of("", 0);
+    }
+    to->assignment =
+        consumer_write_assignment(d->c->g->c->env, &m->progress.assigned, to->subscription, d->a);
+    d->is_failed = d->is_failed || slice_is_null(to->assignment);
+}
+
+void consumer_put_downgrade(struct consumer *c,
+                            struct proposal *p,
+                            struct consumer_member *const *members,
+                            size_t count)
+{
+    struct arena a;
+    arena_init(&a, CONSUMER_SCRATCH_SIZE_MAX);
+    struct downgrade d = {.c = c, .gone = members, .gone_count = count, .a = &a};
+    group_metadata_value_init(&d.v);
+    d.v.protocol_type = slice_of_string(PROTOCOL_TYPE);
+    d.v.generation = c->epoch;
+    d.v.current_state_timestamp = c->g->c->time.wall_ms;
+    d.v.members = arena_alloc_array(&a, c->members.count, sizeof(*d.v.members));
+    d.is_failed = d.v.members == NULL;
+    if (!d.is_failed) {
+        consumer_for_each_member(c, convert_back, &d);
+    }
+    consumer_put_tombstones(c->g, p);
+    if (d.is_failed) {
+        p->failure = p->failure == ERR_OK ? ERR_BUSY : p->failure;
+    } else {
+        classic_put_record(c->g, p, &d.v);
+    }
+    arena_done(&a);
+}
+
+void consumer_on_removed(struct group *g)
+{
+    if (g->consumer != NULL) {
+        consumer_schedule_target(g->consumer);
+    } else if (g->classic != NULL && g->classic->state == CLASSIC_STABLE) {
+        log_info(g->c->env->log, "group_downgraded", "group=%s", g->id);
+        classic_prepare(g->classic);
+    }
+}

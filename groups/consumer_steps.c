@@ -1,0 +1,230 @@
+/* What a heartbeat, or a classic member's join, does: up to two batches. First what the member says
+ * of itself with the group's new epoch; then the target if it is due, and the member's next step
+ * towards it. Each is judged against what is applied, while the gate is closed to others. */
+#include "core/assert.h"
+#include "groups/classic.h"
+#include "groups/consumer_priv.h"
+
+static void refuse_failed(struct proposal *p, enum err e)
+{
+    group_refuse(p->c, p->call, proposal_error(e), NULL);
+}
+
+static struct proposal *new_proposal(struct consumer_beat *b,
+                                     void (*on_applied)(struct proposal *p, enum err e))
+{
+    struct proposal *p = proposal_new(b->g, PROPOSAL_EXCLUSIVE, on_applied);
+    if (p == NULL) {
+        group_refuse(b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory");
+        return NULL;
+    }
+    p->call = b->call;
+    p->context = b;
+    return p;
+}
+
+/* ---- the second batch: target and progress ---- */
+
+static void on_progress_applied(struct proposal *p, enum err e)
+{
+    struct consumer_beat *b = p->context;
+    if (e != ERR_OK) {
+        refuse_failed(p, e);
+        return;
+    }
+    b->has_news = true;
+    member_arm_revocation(consumer_find_member(b->g->consumer, b->member_id));
+    b->answer(b);
+}
+
+/* Puts what changes; ret_is_shown: the member may use other partitions than before. */
+static enum err
+put_step(struct consumer_beat *b, struct proposal *p, struct arena *a, bool *ret_is_shown)
+{
+    struct consumer *c = b->g->consumer;
+    const struct consumer_member *m = consumer_find_member(c, b->member_id);
+    struct partition_set target = m->target;
+    struct reconcile_input in = {
+        .from = &m->progress,
+        .target_epoch = c->target_epoch,
+        .target = &target,
+        .owned = b->has_owned ? &b->owned : NULL,
+        .owners = &c->owners,
+        .holder = m,
+    };
+    if (consumer_is_target_due(c, c->epoch)) {
+        const enum err e = consumer_put_new_target(c, p, a, m, &target);
+        if (e != ERR_OK) {
+            return e;
+        }
+        in.target_epoch = c->epoch;
+    }
+    struct member_progress next;
+    if (!consumer_reconcile(&in, a, &next)) {
+        return ERR_BUSY;
+    }
+    if (!m->has_progress || !member_progress_equal(&next, &m->progress)) {
+        consumer_put_progress(b->g, p, b->member_id, &next);
+    }
+    *ret_is_shown = !partition_set_equal(&next.assigned, &m->progress.assigned);
+    return ERR_OK;
+}
+
+static void step(struct consumer_beat *b)
+{
+    struct proposal *p = new_proposal(b, on_progress_applied);
+    if (p == NULL) {
+        return;
+    }
+    struct arena a;
+    arena_init(&a, CONSUMER_SCRATCH_SIZE_MAX);
+    bool is_shown = false;
+    const enum err e = put_step(b, p, &a, &is_shown);
+    arena_done(&a);
+    if (e != ERR_OK) {
+        proposal_free(p);
+        group_refuse(b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory");
+        return;
+    }
+    b->is_shown = b->is_shown || is_shown;
+    if (proposal_is_empty(p)) {
+        proposal_free(p);
+        b->answer(b);
+        return;
+    }
+    proposal_submit(p);
+}
+
+/* ---- the first batch: the member ---- */
+
+static bool is_subscription_equal(const struct consumer_group_member_metadata_value *a,
+                                  const struct consumer_group_member_metadata_value *b)
+{
+    if (a->subscribed_topic_names_count != b->subscribed_topic_names_count ||
+        !slice_equal(a->subscribed_topic_regex, b->subscribed_topic_regex)) {
+        return false;
+    }
+    for (size_t i = 0; i < a->subscribed_topic_names_count; i++) {
+        if (!slice_equal(a->subscribed_topic_names[i], b->subscribed_topic_names[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether the record of it would say anything else. */
+static bool is_metadata_equal(const struct member_metadata *old,
+                              const struct consumer_group_member_metadata_value *v)
+{
+    struct wbuf w;
+    wbuf_init(&w, PROPOSAL_SIZE_MAX);
+    const bool is_equal = consumer_group_member_metadata_value_encode(&w, 0, v) == ERR_OK &&
+                          slice_equal(wbuf_slice(&w), old->bytes);
+    wbuf_done(&w);
+    return is_equal;
+}
+
+/* The first step of one that needs no target: it is where the group is, with nothing. */
+static void put_first_progress(struct consumer_beat *b, struct proposal *p)
+{
+    const struct consumer *c = b->g->consumer;
+    const struct member_progress progress = {
+        .epoch = c->target_epoch,
+        .previous_epoch = -1,
+        .state = MEMBER_STABLE,
+    };
+    consumer_put_progress(b->g, p, b->member_id, &progress);
+}
+
+/* It goes on where the former one stopped, under its own id. */
+static enum err
+put_replacement(struct consumer_beat *b, struct proposal *p, const struct consumer_member *former)
+{
+    const struct consumer *c = former->consumer;
+    const struct reconcile_input in = {
+        .from = &former->progress,
+        .target_epoch = c->target_epoch,
+        .target = &former->target,
+        .owned = &b->owned,
+        .owners = &c->owners,
+        .holder = former,
+    };
+    struct member_progress progress;
+    if (!consumer_reconcile(&in, &b->call->arena, &progress)) {
+        return ERR_BUSY;
+    }
+    consumer_put_member_tombstones(p, former);
+    consumer_put_target(b->g, p, b->member_id, &former->target);
+    consumer_put_progress(b->g, p, b->member_id, &progress);
+    return ERR_OK;
+}
+
+static void on_member_applied(struct proposal *p, enum err e)
+{
+    if (e != ERR_OK) {
+        refuse_failed(p, e);
+        return;
+    }
+    struct consumer_beat *b = p->context;
+    b->has_news = true;
+    member_touch(consumer_find_member(b->g->consumer, b->member_id));
+    step(b);
+}
+
+/* Puts what the member says, where it is new. */
+static enum err put_member(struct consumer_beat *b,
+                           struct proposal *p,
+                           const struct consumer_speaker *who,
+                           const struct consumer_group_member_metadata_value *v)
+{
+    const struct consumer *c = b->g->consumer;
+    const struct consumer_member *base = who->member != NULL ? who->member : who->former;
+    const bool is_new_group = c == NULL || !c->has_epoch;
+    struct consumer_group_member_metadata_value nothing;
+    consumer_group_member_metadata_value_init(&nothing);
+    const bool is_bumped = !is_subscription_equal(base == NULL ? &nothing : &base->metadata->v, v);
+    const int32_t epoch = (is_new_group ? 1 : c->epoch) + is_bumped;
+    if (who->former != NULL) {
+        const enum err e = put_replacement(b, p, who->former);
+        if (e != ERR_OK) {
+            return e;
+        }
+    }
+    if (who->member == NULL || !is_metadata_equal(who->member->metadata, v)) {
+        consumer_put_metadata(b->g, p, b->member_id, v);
+    }
+    consumer_put_resolved(b->g, p, v->subscribed_topic_regex);
+    if (base != NULL &&
+        !slice_equal(base->metadata->v.subscribed_topic_regex, v->subscribed_topic_regex)) {
+        consumer_put_regex_unused(c, p, base->metadata->v.subscribed_topic_regex);
+    }
+    if (is_new_group || is_bumped) {
+        consumer_put_epoch(b->g, p, epoch, is_new_group ? 0 : c->topics_hash);
+    }
+    if (base == NULL && !is_new_group && !consumer_is_target_due(c, epoch)) {
+        put_first_progress(b, p);
+    }
+    return ERR_OK;
+}
+
+void consumer_say(struct consumer_beat *b,
+                  const struct consumer_speaker *who,
+                  const struct consumer_group_member_metadata_value *v)
+{
+    struct proposal *p = new_proposal(b, on_member_applied);
+    if (p == NULL) {
+        return;
+    }
+    if (b->g->classic != NULL) {
+        classic_put_tombstones(b->g, p);
+    }
+    if (put_member(b, p, who, v) != ERR_OK) {
+        proposal_free(p);
+        group_refuse(b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory");
+    } else if (proposal_is_empty(p)) {
+        proposal_free(p);
+        step(b);
+    } else {
+        proposal_submit(p);
+    }
+}
