@@ -95,6 +95,17 @@ static const struct cli_option consume_options[] = {
     {.name = "until", .kind = CLI_TEXT, .value = "WHERE", .help = "end before this: end, N, -N, @TIME (default: wait for more)"},
     {.letter = 'f', .name = "format", .kind = CLI_TEXT, .value = "FORMAT", .help = "how a record is printed (default '%v\\n')"},
     {.letter = 'Z', .name = "null", .kind = CLI_TEXT, .value = "TEXT", .help = "what is printed for null (default: nothing)"},
+    {.letter = 'g', .name = "group", .kind = CLI_TEXT, .value = "GROUP", .help = "as a member of this group, from where it is"},
+    {.name = "instance", .kind = CLI_TEXT, .value = "ID", .help = "with -g: a static member, which a restart does not move"},
+    {0},
+};
+
+static const struct cli_option seek_options[] = {
+    {.letter = 'o', .name = "offset", .kind = CLI_TEXT, .value = "WHERE", .help = "start, end, N, -N (before the last N), @TIME"},
+    {.name = "by", .kind = CLI_TEXT, .value = "STEP", .help = "from where the group is: -100 or 100 records, -90m or 2h"},
+    {.letter = 't', .name = "topic", .kind = CLI_TEXT, .value = "TOPIC", .help = "only this topic (default: all that it has offsets in)", .is_repeatable = true},
+    {.letter = 'p', .name = "partition", .kind = CLI_TEXT, .value = "N,...", .help = "only these partitions of it: 0,2,4-7 (default: all)"},
+    {.name = "execute", .help = "do it; without it only show what would be done"},
     {0},
 };
 
@@ -195,7 +206,39 @@ static const char consume_details[] =
     "    {\"topic\":\"t\",\"partition\":0,\"offset\":7,\"timestamp\":1795978800000,\n"
     "     \"key\":null,\"value\":\"v\",\"headers\":[{\"key\":\"h\",\"value\":\"1\"}]}\n"
     "\n"
-    "What is not UTF-8 stands in key_base64 and value_base64 instead.\n";
+    "What is not UTF-8 stands in key_base64 and value_base64 instead.\n"
+    "\n"
+    "With -g the partitions of the TOPICs are shared with the other members of GROUP. It goes on "
+    "where "
+    "the group is; -o says where to begin without a committed offset: start, end, @TIME. What was "
+    "printed is committed, and at the end the group is left. -p and --until are not for members.\n";
+
+static const char describe_details[] =
+    "For each partition: what is committed, the end, and how far the group is behind: LAG in "
+    "records, "
+    "BEHIND in time, from when the next record to read was written until now.\n";
+
+static const char seek_details[] =
+    "Shows where the group is and where it would go on; --execute does it. Members go on from "
+    "their "
+    "own positions, so --execute is refused while there are some.\n"
+    "\n"
+    "WHERE is as 'coreflume help consume' has it. STEP starts from the committed offset: a number "
+    "of "
+    "records, or a time (s, m, h, d) counted from when the next record to read was written, from "
+    "now "
+    "at the end. It stops at the first and the last record.\n"
+    "\n"
+    "With -t all partitions of the topic are meant, also those without an offset, and the group "
+    "need "
+    "not exist.\n"
+    "\n"
+    "    coreflume group seek billing -o @-1h              what the last hour brought, again\n"
+    "    coreflume group seek billing -t orders -o start --execute\n"
+    "    coreflume group seek billing --by 1 -t orders -p 3 --execute   skip one record\n";
+
+static const char group_delete_details[] =
+    "With their offsets, for good. Groups that have members are refused.\n";
 
 static const char broker_config_details[] =
     "NODE is the number of the broker that is asked; without it: what is set for all brokers.\n";
@@ -234,8 +277,12 @@ const struct cli_command CLI_COMMANDS[] = {
     {.name = "topic trim", .operands = "TOPIC", .summary = "delete the oldest records of a topic", .details = trim_details, .options = trim_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_topic_trim},
     {.name = "broker config", .operands = "[NODE]", .summary = "the options of a broker that are in force, and where they come from", .details = broker_config_details, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_broker_config},
     {.name = "broker alter", .operands = "[NODE]", .summary = "change options of a broker, or of all brokers, while they run", .details = broker_alter_details, .options = alter_options, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_broker_alter},
+    {.name = "group list", .operands = "", .summary = "list consumer groups", .has_brokers = true, .has_json = true, .run = cli_group_list},
+    {.name = "group describe", .operands = "GROUP", .summary = "state, members and lag of a group", .details = describe_details, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_group_describe},
+    {.name = "group seek", .operands = "GROUP", .summary = "move a group to other offsets; shows what it would do first", .details = seek_details, .options = seek_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_group_seek},
+    {.name = "group delete", .operands = "GROUP...", .summary = "delete groups and their offsets", .details = group_delete_details, .operands_min = 1, .operands_max = -1, .has_brokers = true, .has_json = true, .run = cli_group_delete},
     {.name = "produce", .operands = "TOPIC", .summary = "write records to a topic: lines, JSON, or a format of yours", .details = produce_details, .options = produce_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_produce},
-    {.name = "consume", .operands = "TOPIC", .summary = "print the records of a topic", .details = consume_details, .options = consume_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_consume},
+    {.name = "consume", .operands = "TOPIC...", .summary = "print the records of a topic, or of what a group reads", .details = consume_details, .options = consume_options, .operands_min = 1, .operands_max = -1, .has_brokers = true, .has_json = true, .run = cli_consume},
     {.name = "log dump", .operands = "FILE...", .summary = "what is in the files of logs: segments, checkpoints, stores", .details = dump_details, .options = dump_options, .operands_min = 1, .operands_max = -1, .has_json = true, .run = cli_log_dump},
     {.name = "check", .operands = "", .summary = "what of this machine helps or hurts a broker, and what to do", .options = check_options, .has_json = true, .run = cli_check},
     {.name = "version", .operands = "", .summary = "what this binary is", .has_json = true, .run = cli_version},

@@ -1,10 +1,11 @@
 /* coreflume consume: the records of a topic, printed. */
+#include "cli/cli_consume.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli_client.h"
-#include "cli/cli_format.h"
 #include "cli/cli_parse.h"
 #include "cli/cli_places.h"
 #include "cli/cli_record_json.h"
@@ -21,8 +22,7 @@ struct consume {
     struct client *client;
     struct client_consumer *consumer;
     const char *topic;
-    bool is_json;
-    struct cli_format format; /* Unless is_json. */
+    struct cli_output output;
     struct cli_places places; /* Where each partition begins. */
     int64_t *limits;          /* By partition: where it ends. INT64_MAX: nowhere; 0: it ended. */
     size_t open_count;        /* Partitions that did not end. */
@@ -125,12 +125,39 @@ static void look_for_ends(struct consume *x)
 
 /* ---- printing ---- */
 
-static int print_record(struct consume *x, const struct client_record *r)
+int cli_output_init(struct cli_output *o, struct cli *cli)
 {
-    if (x->is_json) {
-        return cli_print_json(x->cli, cli_record_to_json(x->topic, r));
+    *o = (struct cli_output){.is_json = cli_has(cli, "json")};
+    if (o->is_json && (cli_has(cli, "format") || cli_has(cli, "null"))) {
+        return cli_fail(cli,
+                        CLI_USAGE,
+                        "--json and --%s exclude each other",
+                        cli_has(cli, "format") ? "format" : "null");
     }
-    cli_format_print(&x->format, r, x->cli->out);
+    if (o->is_json) {
+        return CLI_OK;
+    }
+    char why[CLI_FORMAT_WHY_SIZE];
+    enum err e = cli_format_init(&o->format, cli_text(cli, "format", "%v\\n"), NULL, why);
+    if (e == ERR_OK) {
+        o->format.null_text = slice_of_string(cli_text(cli, "null", NULL));
+        return CLI_OK;
+    }
+    return cli_fail(cli, e == ERR_INVALID ? CLI_USAGE : CLI_FAILED, "option '--format': %s", why);
+}
+
+void cli_output_done(struct cli_output *o)
+{
+    cli_format_done(&o->format);
+}
+
+int cli_output_print(struct cli_output *o, struct cli *cli, const struct client_record *r)
+{
+    if (o->is_json) {
+        return cli_print_json(cli, cli_record_to_json(r->topic, r));
+    }
+    o->format.topic = r->topic;
+    cli_format_print(&o->format, r, cli->out);
     return CLI_OK;
 }
 
@@ -142,7 +169,7 @@ static int take(struct consume *x, const struct client_record *r, int64_t *left)
     const int32_t partition = r->partition;
     const int64_t offset = r->offset;
     const bool is_in = offset < x->limits[partition];
-    const int code = is_in ? print_record(x, r) : CLI_OK;
+    const int code = is_in ? cli_output_print(&x->output, x->cli, r) : CLI_OK;
     *left -= is_in;
     if (x->limits[partition] > 0 && offset >= x->limits[partition] - 1) {
         end_partition(x, partition);
@@ -195,29 +222,7 @@ static int read_until(struct cli *cli, struct cli_where *ret_until)
     return code;
 }
 
-static int prepare_output(struct consume *x)
-{
-    x->is_json = cli_has(x->cli, "json");
-    if (x->is_json && (cli_has(x->cli, "format") || cli_has(x->cli, "null"))) {
-        return cli_fail(x->cli,
-                        CLI_USAGE,
-                        "--json and --%s exclude each other",
-                        cli_has(x->cli, "format") ? "format" : "null");
-    }
-    if (x->is_json) {
-        return CLI_OK;
-    }
-    char why[CLI_FORMAT_WHY_SIZE];
-    enum err e = cli_format_init(&x->format, cli_text(x->cli, "format", "%v\\n"), x->topic, why);
-    if (e == ERR_OK) {
-        x->format.null_text = slice_of_string(cli_text(x->cli, "null", NULL));
-        return CLI_OK;
-    }
-    return cli_fail(
-        x->cli, e == ERR_INVALID ? CLI_USAGE : CLI_FAILED, "option '--format': %s", why);
-}
-
-int cli_consume(struct cli *cli)
+static int consume_alone(struct cli *cli)
 {
     struct consume x = {.cli = cli, .topic = cli->operands[0]};
     struct cli_where where;
@@ -227,7 +232,7 @@ int cli_consume(struct cli *cli)
         code = read_until(cli, &until);
     }
     if (code == CLI_OK) {
-        code = prepare_output(&x);
+        code = cli_output_init(&x.output, cli);
     }
     if (code == CLI_OK) {
         code = cli_client_new(cli, &x.client);
@@ -242,8 +247,22 @@ int cli_consume(struct cli *cli)
     }
     client_consumer_free(x.consumer);
     client_free(x.client);
-    cli_format_done(&x.format);
+    cli_output_done(&x.output);
     cli_places_done(&x.places);
     free(x.limits);
     return code;
+}
+
+int cli_consume(struct cli *cli)
+{
+    if (cli_has(cli, "group")) {
+        return cli_consume_group(cli);
+    }
+    if (cli->operands_count > 1) {
+        return cli_fail(cli, CLI_USAGE, "several topics are read by members of groups: -g GROUP");
+    }
+    if (cli_has(cli, "instance")) {
+        return cli_fail(cli, CLI_USAGE, "--instance is for members of groups: -g GROUP");
+    }
+    return consume_alone(cli);
 }

@@ -1,13 +1,12 @@
 /* coreflume produce: records of the input go to a topic. */
 #include <inttypes.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "cli/cli_client.h"
 #include "cli/cli_parse.h"
 #include "cli/cli_source.h"
+#include "cli/cli_stop.h"
 #include "client/client.h"
 #include "core/clock.h"
 
@@ -74,32 +73,17 @@ static int read_options(struct cli *cli, struct client_producer_options *ret_opt
     return CLI_OK;
 }
 
-/* ---- Ctrl-C ---- */
-
 /* From now on the signals that end a program end the input, and then the waiting: what was sent is
- * counted in any case. Those that the caller ignores, as nohup does, stay ignored. */
+ * counted in any case. */
 static void hear_signals(struct produce *x)
 {
-    static const int all[] = {SIGINT, SIGTERM, SIGHUP};
-    sigset_t stops;
-    (void)sigemptyset(&stops);
-    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
-        struct sigaction action;
-        if (sigaction(all[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN) {
-            (void)sigaddset(&stops, all[i]);
-        }
-    }
-    if (sigprocmask(SIG_BLOCK, &stops, NULL) == 0) {
-        x->stop_fd = signalfd(-1, &stops, SFD_CLOEXEC | SFD_NONBLOCK);
-        x->source.input.stop_fd = x->stop_fd;
-    }
+    x->stop_fd = cli_stop_hear();
+    x->source.input.stop_fd = x->stop_fd;
 }
 
-/* True once for each signal. */
 static bool take_stop(struct produce *x)
 {
-    struct signalfd_siginfo info;
-    return x->stop_fd >= 0 && read(x->stop_fd, &info, sizeof(info)) > 0;
+    return cli_stop_take(x->stop_fd);
 }
 
 /* ---- sending ---- */

@@ -113,11 +113,12 @@ static bool parse_date(const char *text, int64_t *ret_ms)
     return true;
 }
 
-/* -90m: so long ago. */
-static bool parse_ago(const char *text, int64_t now_ms, int64_t *ret_ms)
+bool cli_length_parse(const char *text, int64_t *ret_ms)
 {
+    const bool is_negative = text[0] == '-';
+    text += is_negative || text[0] == '+';
     const size_t size = strlen(text);
-    if (size < 3 || size > 12 || text[0] != '-') {
+    if (size < 2 || size > 11) {
         return false;
     }
     int64_t unit_ms = 0;
@@ -138,15 +139,47 @@ static bool parse_ago(const char *text, int64_t now_ms, int64_t *ret_ms)
         return false;
     }
     int64_t number = 0;
-    for (size_t i = 1; i < size - 1; i++) {
+    for (size_t i = 0; i < size - 1; i++) {
         if (text[i] < '0' || text[i] > '9') {
             return false;
         }
         number = number * 10 + (text[i] - '0');
     }
-    const int64_t ms = now_ms - number * unit_ms;
-    *ret_ms = ms < 0 ? 0 : ms;
+    *ret_ms = is_negative ? -number * unit_ms : number * unit_ms;
     return true;
+}
+
+/* -90m: so long ago. */
+static bool parse_ago(const char *text, int64_t now_ms, int64_t *ret_ms)
+{
+    int64_t length_ms = 0;
+    if (text[0] != '-' || !cli_length_parse(text, &length_ms)) {
+        return false;
+    }
+    *ret_ms = now_ms + length_ms < 0 ? 0 : now_ms + length_ms;
+    return true;
+}
+
+void cli_length_format(int64_t ms, char *ret_text, size_t size)
+{
+    static const struct {
+        int64_t ms;
+        char name;
+    } units[] = {{(int64_t)DAY_S * 1000, 'd'}, {3600000, 'h'}, {60000, 'm'}, {1000, 's'}};
+    if (ms < 1000) {
+        (void)snprintf(ret_text, size, ms == 0 ? "0" : "%" PRId64 "ms", ms);
+        return;
+    }
+    size_t first = 0;
+    while (ms < units[first].ms) {
+        first++;
+    }
+    const int64_t rest = first < 3 ? ms % units[first].ms / units[first + 1].ms : 0;
+    (void)snprintf(ret_text, size, "%" PRId64 "%c", ms / units[first].ms, units[first].name);
+    if (rest > 0) {
+        const size_t used = strlen(ret_text);
+        (void)snprintf(ret_text + used, size - used, "%" PRId64 "%c", rest, units[first + 1].name);
+    }
 }
 
 bool cli_time_parse(const char *text, int64_t now_ms, int64_t *ret_ms)

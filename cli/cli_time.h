@@ -32,5 +32,11 @@ bool cli_where_parse(const char *text, int64_t now_ms, struct cli_where *ret_whe
  * unless it says otherwise. */
 bool cli_time_parse(const char *text, int64_t now_ms, int64_t *ret_ms);
 
+/* N[smhd], with or without a sign: how long. */
+bool cli_length_parse(const char *text, int64_t *ret_ms);
+
+/* "850ms", "12s", "2m3s", "5h10m", "3d4h": the two largest units. */
+void cli_length_format(int64_t ms, char *ret_text, size_t size);
+
 /* In UTC; negative and far-off times too. */
 void cli_time_format(int64_t ms, char ret_text[CLI_DATE_SIZE]);
