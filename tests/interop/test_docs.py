@@ -38,7 +38,7 @@ def examples(path):
             found.append((line[6:], []))
         elif line.startswith("    ") and found:
             found[-1][1].append(line[4:])
-        elif not line and found and found[-1][1] and found[-1][1][0].startswith("name "):
+        elif not line and found and found[-1][1] and found[-1][1][0].startswith(("name ", "group ", "TOPIC ")):
             found[-1][1].append("")
     return found
 

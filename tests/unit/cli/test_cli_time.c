@@ -130,3 +130,56 @@ Test(cli_time, absurd_times_are_printed_somehow)
         cr_assert(ne(int, text[0], 0));
     }
 }
+
+Test(cli_time, lengths_are_read)
+{
+    static const struct {
+        const char *text;
+        int64_t ms;
+    } good[] = {
+        {"0s", 0},
+        {"90s", 90000},
+        {"+90s", 90000},
+        {"-2m", -120000},
+        {"3h", 10800000},
+        {"-7d", -604800000},
+    };
+    static const char *const bad[] = {
+        "", "s", "-", "-s", "90", "1.5h", "1w", "--1s", "12345678901s"};
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        int64_t ms = -1;
+        cr_assert(cli_length_parse(good[i].text, &ms), "%s", good[i].text);
+        cr_assert(eq(i64, ms, good[i].ms), "%s", good[i].text);
+    }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        int64_t ms = 7;
+        cr_assert(not(cli_length_parse(bad[i], &ms)), "%s", bad[i]);
+        cr_assert(eq(i64, ms, 7));
+    }
+}
+
+Test(cli_time, lengths_are_printed)
+{
+    static const struct {
+        int64_t ms;
+        const char *text;
+    } rows[] = {
+        {0, "0"},
+        {1, "1ms"},
+        {999, "999ms"},
+        {1000, "1s"},
+        {59999, "59s"},
+        {60000, "1m"},
+        {123456, "2m3s"},
+        {3600000, "1h"},
+        {36000000, "10h"},
+        {3661000, "1h1m"},
+        {90000000, "1d1h"},
+        {INT64_MAX, "106751991167d7h"},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char text[32];
+        cli_length_format(rows[i].ms, text, sizeof(text));
+        cr_assert(strcmp(text, rows[i].text) == 0, "%s, not %s", text, rows[i].text);
+    }
+}
