@@ -251,7 +251,8 @@ enum kafka_error consumer_check_commit(struct group *g,
     if (version < VERSION_WITH_EPOCHS) {
         return KAFKA_UNSUPPORTED_VERSION;
     }
-    return member_epoch > m->progress.epoch ? KAFKA_STALE_MEMBER_EPOCH : KAFKA_NONE;
+    const bool is_stale = member_epoch < 0 || member_epoch > m->progress.epoch;
+    return is_stale ? KAFKA_STALE_MEMBER_EPOCH : KAFKA_NONE;
 }
 
 enum kafka_error consumer_check_commit_partition(const struct group *g,

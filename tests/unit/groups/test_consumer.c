@@ -1,0 +1,302 @@
+/* What other modules ask of a group of the new protocol, its limits, and damaged records. Its
+ * stories are in tests/scenarios/groups, its random walks in test_consumer_random.c. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "groups/consumer.h"
+#include "groups/group.h"
+#include "kafka/proto/consumer_group_describe.h"
+#include "kafka/proto/consumer_group_heartbeat.h"
+#include "kafka/proto/consumer_group_member_metadata_record.h"
+#include "kafka/proto/offset_commit.h"
+#include "storage/batch.h"
+
+#include "tests/unit/groups/rig.h"
+
+enum {
+    VERSION = 1,
+};
+
+static struct consumer_group_heartbeat_request *
+new_request(struct rig *r, const char *member, int32_t epoch)
+{
+    struct consumer_group_heartbeat_request *in = rig_alloc(r, 1, sizeof(*in));
+    consumer_group_heartbeat_request_init(in);
+    in->group_id = slice_of_string("g");
+    in->member_id = rig_text(r, member);
+    in->member_epoch = epoch;
+    return in;
+}
+
+static const struct consumer_group_heartbeat_response *
+send(struct rig *r, const struct consumer_group_heartbeat_request *in)
+{
+    return rig_answer(rig_send(r, GROUP_CONSUMER_HEARTBEAT, VERSION, "g", in));
+}
+
+static const struct consumer_group_heartbeat_response *
+join(struct rig *r, const char *member, const char *topic, const char *pattern)
+{
+    struct consumer_group_heartbeat_request *in = new_request(r, member, 0);
+    in->rebalance_timeout_ms = 60000;
+    in->subscribed_topic_names = rig_alloc(r, 1, sizeof(struct slice));
+    in->subscribed_topic_names[0] = rig_text(r, topic);
+    in->subscribed_topic_names_count = topic == NULL ? 0 : 1;
+    in->subscribed_topic_regex = rig_text(r, pattern);
+    in->topic_partitions = rig_alloc(r, 1, sizeof(*in->topic_partitions));
+    return send(r, in);
+}
+
+/* owned: partitions of the topic, ended by -1; NULL = not said. */
+static const struct consumer_group_heartbeat_response *
+beat(struct rig *r, const char *member, int32_t epoch, const int32_t *owned)
+{
+    struct consumer_group_heartbeat_request *in = new_request(r, member, epoch);
+    if (owned != NULL) {
+        const struct topic *t = metadata_topic_by_name(r->metadata, slice_of_string("t"));
+        in->topic_partitions = rig_alloc(r, 1, sizeof(*in->topic_partitions));
+        in->topic_partitions->topic_id = t->id;
+        in->topic_partitions->partitions = rig_alloc(r, 8, sizeof(int32_t));
+        in->topic_partitions_count = 1;
+        for (size_t i = 0; owned[i] >= 0; i++) {
+            in->topic_partitions->partitions[i] = owned[i];
+            in->topic_partitions->partitions_count++;
+        }
+    }
+    return send(r, in);
+}
+
+/* ---- commits ---- */
+
+static int16_t
+commit(struct rig *r, int16_t version, const char *member, int32_t epoch, int32_t partition)
+{
+    struct offset_commit_request *in = rig_alloc(r, 1, sizeof(*in));
+    offset_commit_request_init(in);
+    in->group_id = slice_of_string("g");
+    in->member_id = rig_text(r, member);
+    in->generation_id_or_member_epoch = epoch;
+    in->topics = rig_alloc(r, 1, sizeof(*in->topics));
+    in->topics_count = 1;
+    offset_commit_request_topic_init(in->topics);
+    in->topics->name = slice_of_string("t");
+    in->topics->partitions = rig_alloc(r, 1, sizeof(*in->topics->partitions));
+    in->topics->partitions_count = 1;
+    offset_commit_request_partition_init(in->topics->partitions);
+    in->topics->partitions->partition_index = partition;
+    in->topics->partitions->committed_offset = 5;
+    const struct offset_commit_response *out =
+        rig_answer(rig_send(r, GROUP_COMMIT, version, "g", in));
+    return out->topics[0].partitions[0].error_code;
+}
+
+/* The story of two members that Apache Kafka 4.3.1 was asked to tell: b joins, a gives partition 1
+ * back and goes from epoch 2 to 3. */
+Test(consumer, a_commit_in_an_older_epoch_counts_for_what_was_held_then)
+{
+    static const int32_t BOTH[] = {0, 1, -1};
+    static const int32_t ONE[] = {0, -1};
+    static const struct {
+        const char *member;
+        int16_t version;
+        int32_t epoch;
+        int32_t partition;
+        int16_t before; /* b joined, a still has both; */
+        int16_t after;  /* a gave one of them back. */
+    } ROWS[] = {
+        {"a", 9, 2, 0, KAFKA_NONE, KAFKA_NONE},
+        {"a", 9, 2, 1, KAFKA_NONE, KAFKA_STALE_MEMBER_EPOCH},
+        {"a", 9, 3, 0, KAFKA_STALE_MEMBER_EPOCH, KAFKA_NONE},
+        {"a", 9, 1, 0, KAFKA_STALE_MEMBER_EPOCH, KAFKA_STALE_MEMBER_EPOCH},
+        {"a", 9, -1, 0, KAFKA_STALE_MEMBER_EPOCH, KAFKA_STALE_MEMBER_EPOCH},
+        {"a", 8, 2, 0, KAFKA_UNSUPPORTED_VERSION, KAFKA_UNSUPPORTED_VERSION},
+        {"b", 9, 3, 1, KAFKA_NONE, KAFKA_NONE},
+        {"b", 9, 2, 1, KAFKA_STALE_MEMBER_EPOCH, KAFKA_STALE_MEMBER_EPOCH},
+        {"", 9, -1, 0, KAFKA_UNKNOWN_MEMBER_ID, KAFKA_UNKNOWN_MEMBER_ID},
+        {"x", 8, 2, 0, KAFKA_UNKNOWN_MEMBER_ID, KAFKA_UNKNOWN_MEMBER_ID},
+    };
+    struct rig *r = rig_new();
+    rig_topic(r, "t", 2);
+    (void)join(r, "a", "t", NULL);
+    (void)join(r, "b", "t", NULL);
+    rig_pass_ms(r, 1000);
+    (void)beat(r, "b", 2, NULL);
+    (void)beat(r, "a", 2, BOTH);
+    for (size_t i = 0; i < sizeof(ROWS) / sizeof(ROWS[0]); i++) {
+        const int16_t e =
+            commit(r, ROWS[i].version, ROWS[i].member, ROWS[i].epoch, ROWS[i].partition);
+        cr_expect(eq(i16, e, ROWS[i].before), "row %zu before", i);
+    }
+    cr_assert(eq(i32, beat(r, "a", 2, ONE)->member_epoch, 3));
+    for (size_t i = 0; i < sizeof(ROWS) / sizeof(ROWS[0]); i++) {
+        const int16_t e =
+            commit(r, ROWS[i].version, ROWS[i].member, ROWS[i].epoch, ROWS[i].partition);
+        cr_expect(eq(i16, e, ROWS[i].after), "row %zu after", i);
+    }
+    rig_free(r);
+}
+
+Test(consumer, whoever_fetches_is_a_member_in_its_epoch_or_nobody)
+{
+    static const struct {
+        const char *member;
+        int32_t epoch;
+        enum kafka_error expected;
+    } ROWS[] = {
+        {NULL, -1, KAFKA_NONE},
+        {NULL, 2, KAFKA_UNKNOWN_MEMBER_ID},
+        {"", -1, KAFKA_UNKNOWN_MEMBER_ID},
+        {"x", 2, KAFKA_UNKNOWN_MEMBER_ID},
+        {"a", 2, KAFKA_NONE},
+        {"a", 1, KAFKA_STALE_MEMBER_EPOCH},
+        {"a", 3, KAFKA_STALE_MEMBER_EPOCH},
+        {"a", -1, KAFKA_STALE_MEMBER_EPOCH},
+    };
+    struct rig *r = rig_new();
+    rig_topic(r, "t", 2);
+    (void)join(r, "a", "t", NULL);
+    const struct group *g = group_find(r->leader->c, slice_of_string("g"));
+    for (size_t i = 0; i < sizeof(ROWS) / sizeof(ROWS[0]); i++) {
+        const enum kafka_error e =
+            consumer_check_fetch(g, rig_text(r, ROWS[i].member), ROWS[i].epoch);
+        cr_expect(eq(int, e, ROWS[i].expected), "row %zu", i);
+    }
+    cr_assert(consumer_is_subscribed(g, slice_of_string("t")));
+    cr_assert(not(consumer_is_subscribed(g, slice_of_string("u"))));
+    rig_free(r);
+}
+
+/* ---- intervals ---- */
+
+Test(consumer, members_come_often_only_while_something_moves)
+{
+    struct rig *r = rig_new();
+    rig_topic(r, "t", 2);
+    cr_assert(eq(i32, join(r, "a", "t", NULL)->heartbeat_interval_ms, 5000));
+    cr_assert(eq(i32, join(r, "b", "t", NULL)->heartbeat_interval_ms, 200));
+    cr_assert(eq(i32, beat(r, "a", 2, NULL)->heartbeat_interval_ms, 200));
+    r->intervals.heartbeat_interval_ms = 100;
+    cr_assert(eq(i32, beat(r, "a", 2, NULL)->heartbeat_interval_ms, 100), "never longer than set");
+    r->intervals.heartbeat_interval_ms = 5000;
+    char id[16];
+    for (int i = 0; i < 1000; i++) {
+        (void)snprintf(id, sizeof(id), "m%d", i);
+        (void)join(r, id, "t", NULL);
+    }
+    cr_assert(eq(i32, beat(r, "a", 2, NULL)->heartbeat_interval_ms, 501), "a large group in turns");
+    rig_free(r);
+}
+
+/* ---- limits ---- */
+
+Test(consumer, who_finds_no_room_is_told_to_try_again)
+{
+    struct rig *r = rig_new();
+    rig_topic(r, "t", 2);
+    (void)join(r, "a", "t", NULL);
+    r->leader->memory.size_max = r->leader->memory.size + 100;
+    cr_assert(eq(i16, join(r, "b", "t", NULL)->error_code, KAFKA_COORDINATOR_NOT_AVAILABLE));
+    cr_assert(eq(i16, beat(r, "a", 2, NULL)->error_code, KAFKA_NONE), "who is in stays in");
+    r->leader->memory.size_max *= 1000;
+    r->settings.all_members_max = 1;
+    cr_assert(eq(i16, join(r, "b", "t", NULL)->error_code, KAFKA_COORDINATOR_NOT_AVAILABLE));
+    cr_assert(eq(i16, join(r, "a", "t", NULL)->error_code, KAFKA_NONE));
+    r->settings.all_members_max = 2;
+    cr_assert(eq(i16, join(r, "b", "t", NULL)->error_code, KAFKA_NONE));
+    rig_free(r);
+}
+
+/* Patterns are matched in turns: many topics, and a pattern that has many states. */
+Test(consumer, a_pattern_over_many_topics_takes_turns)
+{
+    enum {
+        TOPICS = 300,
+    };
+    struct rig *r = rig_new();
+    char name[250];
+    memset(name, 'a', sizeof(name) - 1);
+    for (int i = 0; i < TOPICS; i++) {
+        (void)snprintf(name + 200, sizeof(name) - 200, "b%03d", i);
+        rig_topic(r, name, 1);
+    }
+    const struct consumer_group_heartbeat_response *out =
+        join(r, "a", NULL, "(a?){100}[ab](a|aa|b|.){40}.*b[0-9]*");
+    cr_assert(eq(i16, out->error_code, KAFKA_NONE));
+    cr_assert(eq(sz, out->assignment->topic_partitions_count, 0), "it is not known yet");
+    rig_pass_ms(r, 2000);
+    cr_assert(rig_has_reached(r, "consumer_resolve_next_turn"));
+    out = beat(r, "a", out->member_epoch, NULL);
+    cr_assert(eq(sz, out->assignment->topic_partitions_count, TOPICS));
+    rig_restart(r);
+    rig_free(r);
+}
+
+/* ---- records ---- */
+
+static enum err apply_one(struct rig *r, struct slice key, struct slice value)
+{
+    struct batch_builder b;
+    struct wbuf batch;
+    static const struct batch_identity NOBODY = {-1, -1, -1};
+    const struct batch_record record = {.key = key, .value = value};
+    batch_builder_init(&b, 1 << 20);
+    wbuf_init(&batch, 1 << 20);
+    cr_assert(eq(int, batch_builder_add(&b, &record), ERR_OK));
+    cr_assert(eq(int, batch_builder_finish(&b, CODEC_NONE, &NOBODY, &batch), ERR_OK));
+    const enum err e = coordinator_apply(r->follower->c, wbuf_slice(&batch));
+    batch_builder_done(&b);
+    wbuf_done(&batch);
+    return e;
+}
+
+/* Every record of a real story, cut at every byte and with every byte changed: never more than an
+ * error. */
+static void damage(struct rig *r, const struct record *record)
+{
+    uint8_t bytes[1024];
+    cr_assert(lt(sz, record->key.size, sizeof(bytes)));
+    cr_assert(lt(sz, record->value.size, sizeof(bytes)));
+    for (size_t i = 0; i < record->value.size; i++) {
+        (void)apply_one(r, record->key, slice_of(record->value.data, i));
+        memcpy(bytes, record->value.data, record->value.size);
+        bytes[i] ^= 0x81;
+        (void)apply_one(r, record->key, slice_of(bytes, record->value.size));
+    }
+    for (size_t i = 2; i < record->key.size; i++) {
+        cr_assert(eq(int, apply_one(r, slice_of(record->key.data, i), record->value), ERR_CORRUPT));
+    }
+    (void)apply_one(r, record->key, (struct slice){0});
+}
+
+Test(consumer, damaged_records_are_errors)
+{
+    struct rig *r = rig_new();
+    rig_topic(r, "t", 2);
+    (void)join(r, "a", "t", "t.*");
+    (void)join(r, "b", "t", NULL);
+    struct rig *victim = rig_new();
+    for (size_t i = 0; i < r->batches_count; i++) {
+        struct batch_header h;
+        struct slice bytes;
+        struct wbuf w;
+        struct record_cursor cursor;
+        struct record record;
+        const struct slice batch = slice_of(r->batches[i].bytes, r->batches[i].size);
+        wbuf_init(&w, 1 << 20);
+        cr_assert(eq(int, batch_header_decode(batch, &h), ERR_OK));
+        cr_assert(eq(int, batch_records(batch, 1 << 20, &w, &bytes), ERR_OK));
+        record_cursor_init(&cursor, &h, bytes);
+        while (record_next(&cursor, &record) == ERR_OK) {
+            damage(victim, &record);
+        }
+        wbuf_done(&w);
+    }
+    rig_free(r);
+    /* Its nodes differ on purpose: no rig_free, which compares them. */
+    coordinator_resign(victim->leader->c);
+    coordinator_free(victim->leader->c);
+    coordinator_free(victim->follower->c);
+    cr_assert(eq(u64, victim->follower->memory.size, 0));
+}
