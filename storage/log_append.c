@@ -78,6 +78,15 @@ static struct place find_place(const struct log *l, const struct log_entry *entr
     return (struct place){.seg = seg, .pos = block_align_up(seg->tail_pos)};
 }
 
+/* What the disk must have for an entry of size, at the least: zeros ahead come in steps, and a new
+ * segment has a header. Were it taken with less, it would wait for space without a word. */
+static uint64_t space_needed(const struct log *l, const struct place *where, uint64_t size)
+{
+    const uint64_t step = l->options.fill_step_min;
+    const uint64_t least = size > step ? size : step;
+    return where->seg == NULL ? SEGMENT_HEADER_SIZE + least : least;
+}
+
 static enum err
 check_room(struct log *l, const struct place *where, uint64_t size, enum entry_type type)
 {
@@ -90,7 +99,8 @@ check_room(struct log *l, const struct place *where, uint64_t size, enum entry_t
         is_crowded = true; /* One birth at a time. */
     }
     bool needs_space = where->seg == NULL || where->pos + size > where->seg->written_to;
-    bool is_refused = needs_space && !space_may_take(l->env.space, tier, size);
+    bool is_refused =
+        needs_space && !space_may_take(l->env.space, tier, space_needed(l, where, size));
     if (is_refused || (l->is_full && (is_crowded || needs_space))) {
         return log_room_refuse(l,
                                ERR_NO_SPACE); /* Nobody knows for how long: not to be waited for. */

@@ -227,3 +227,43 @@ Test(full_disk, the_brokers_own_topics_go_on_in_a_part_of_the_reserve)
     }
     end_node(n, disk);
 }
+
+static void note_done(struct partition_op *op)
+{
+    *(bool *)op->context = true;
+}
+
+/* What is left is more than the batch takes and less than the zeros that go ahead of it: it is
+ * refused at once, not taken and left to wait for space until the client gives up. */
+Test(full_disk, the_first_write_on_a_full_disk_is_refused_at_once)
+{
+    for (uint64_t left = 0; left < 40 << 10; left += 4 << 10) {
+        struct disk_sim *disk = new_disk();
+        struct sim_node *n = calloc(1, sizeof(*n));
+        struct uuid id;
+        sim_node_init(n, disk, 1, 3);
+        cr_assert(eq(int, sim_node_start(n), ERR_OK));
+        cr_assert(eq(int, sim_node_create_topic(n, 0, "t", 1, &id), ERR_OK));
+        disk_sim_set_capacity(disk, disk_sim_used_size(disk) + left);
+        sim_node_stop(n);
+        sim_node_init(n, disk, 1, 4);
+        n->data_dirs[0].space_reserve_size = 1;
+        cr_assert(eq(int, sim_node_start(n), ERR_OK), "%s", n->why);
+        struct batch b;
+        make_batch_of(&b, 1, -1, -1, -1);
+        struct partition_op op = produce_op(&id, 0, &b);
+        bool is_done = false;
+        op.on_done = note_done;
+        op.context = &is_done;
+        n->clock.now_us += 2 * SPACE_SAMPLE_US;
+        cluster_partition_submit(sim_node_cluster(n, 0), &op);
+        const uint64_t began_us = n->clock.now_us;
+        while (!is_done && n->clock.now_us - began_us < 500 * 1000) {
+            cr_assert(sim_node_step(n));
+        }
+        cr_assert(is_done, "it waits: %llu bytes are left", (unsigned long long)left);
+        cr_assert(op.result == ERR_OK || op.result == ERR_NO_SPACE, "%s", err_name(op.result));
+        disk_sim_set_capacity(disk, 0);
+        end_node(n, disk);
+    }
+}
