@@ -171,6 +171,7 @@ static void complete_join(struct classic *c)
     c->leader = leader;
     c->generation = c->generation == INT32_MAX ? 1 : c->generation + 1;
     c->state = CLASSIC_COMPLETING;
+    classic_coordinator(c)->counters.rebalances++;
     answer_joins(c);
     arm(c, rebalance_timeout_ms(c));
 }

@@ -34,6 +34,7 @@ struct offsets;
 struct coordinator_counters {
     uint64_t records_unknown; /* Of types that this version does not know. */
     uint64_t commits;         /* OffsetCommit requests that stored something. */
+    uint64_t rebalances;      /* Generations, or group epochs, begun. */
     uint64_t offsets_expired;
     uint64_t groups_expired; /* Without members, and their last offsets were. */
     uint64_t groups_deleted; /* By DeleteGroups. */

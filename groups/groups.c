@@ -11,6 +11,7 @@
 #include "core/shard.h"
 #include "core/utf8.h"
 #include "groups/coordinator.h"
+#include "groups/lag.h"
 #include "groups/memory.h"
 #include "groups/proposal.h"
 #include "groups/settings.h"
@@ -60,6 +61,7 @@ struct groups {
     struct timer metadata_timer;
     struct group_memory memory;
     struct coordinator_env env;
+    struct lag *lag; /* NULL = there was no memory for it. */
 };
 
 struct groups_set {
@@ -561,6 +563,33 @@ struct groups *groups_set_get(struct groups_set *set, uint16_t shard_id)
     return &set->groups[shard_id];
 }
 
+static void for_each_active(void *context,
+                            void (*visit)(void *visitor, const struct coordinator *c),
+                            void *visitor)
+{
+    const struct groups *g = context;
+    list_for_each (link, &g->seats) {
+        const struct seat *seat = container_of(link, struct seat, link);
+        if (seat->state == SEAT_ACTIVE) {
+            visit(visitor, seat->coordinator);
+        }
+    }
+}
+
+static void start_lag(struct groups *g)
+{
+    const struct lag_options options = {
+        .s = g->s,
+        .cluster = g->cluster,
+        .memory = &g->memory,
+        .context = g,
+        .for_each = for_each_active,
+    };
+    if (lag_new(&options, &g->lag) != ERR_OK) {
+        log_warn(g->s->log, "group_lag_not_measured", "reason=no_memory");
+    }
+}
+
 void groups_start(struct groups *g, struct shard *s, struct cluster *c)
 {
     g->cluster = c;
@@ -583,6 +612,7 @@ void groups_start(struct groups *g, struct shard *s, struct cluster *c)
     };
     timer_init(&g->metadata_timer, on_metadata_timer);
     g->s = s;
+    start_lag(g);
     groups_on_metadata(g);
 }
 
@@ -593,11 +623,16 @@ void groups_quiesce(struct groups *g)
     }
     g->is_quiescing = true;
     timer_cancel(&g->s->timers, &g->metadata_timer);
+    if (g->lag != NULL) {
+        lag_quiesce(g->lag);
+    }
     resign_all(g);
 }
 
 void groups_stop(struct groups *g)
 {
     assert(list_is_empty(&g->seats));
+    lag_free(g->lag);
+    g->lag = NULL;
     g->s = NULL;
 }

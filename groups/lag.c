@@ -1,0 +1,586 @@
+#include "groups/lag.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/cluster.h"
+#include "core/assert.h"
+#include "core/shard.h"
+#include "core/stats.h"
+#include "groups/classic.h"
+#include "groups/consumer.h"
+#include "groups/group.h"
+#include "groups/offsets.h"
+#include "storage/batch.h"
+
+enum {
+    IN_FLIGHT_MAX = 8,
+    BUFFER_SIZE = 64 << 10, /* Of each: larger batches are looked at where they are. */
+    PIECES_MAX = 8,
+    BUCKETS = 1024,
+    TIMES = 8192,
+    REST_FACTOR = 20,
+    LABEL_SIZE = 1024, /* Longer group ids have no series. */
+};
+
+#define PERIOD_US (UINT64_C(1000) * LAG_PERIOD_MS)
+
+/* Two metrics with the same labels. */
+struct series {
+    struct list link; /* Of its bucket. */
+    struct stat records;
+    struct stat seconds;
+    uint64_t records_value; /* As it is shown, of the last pass. */
+    uint64_t seconds_value;
+    uint64_t records_sum; /* Of the pass that runs. */
+    uint64_t seconds_max;
+    bool is_seen;
+    bool is_partition;
+    uint64_t hash;
+    char labels[];
+};
+
+/* One committed offset. */
+struct line {
+    struct series *topic;
+    struct series *partition; /* NULL = beyond the bound. */
+    struct partition_id id;
+    int64_t offset;
+};
+
+/* When the record at an offset was made: remembered where its hash falls. */
+struct time_entry {
+    uint64_t key;
+    int64_t ms;
+};
+
+/* One of the operations in flight. */
+struct probe {
+    struct lag *l;
+    struct partition_op op;
+    struct line *line; /* NULL = idle. */
+    uint64_t lag;
+    uint8_t *buffer;
+};
+
+enum state_kind {
+    STATE_EMPTY,
+    STATE_PREPARING,
+    STATE_COMPLETING,
+    STATE_ASSIGNING,
+    STATE_RECONCILING,
+    STATE_STABLE,
+    STATE_COUNT,
+};
+
+static const struct {
+    const char *name;
+    const char *labels;
+} STATES[STATE_COUNT] = {
+    [STATE_EMPTY] = {"Empty", "state=\"Empty\""},
+    [STATE_PREPARING] = {"PreparingRebalance", "state=\"PreparingRebalance\""},
+    [STATE_COMPLETING] = {"CompletingRebalance", "state=\"CompletingRebalance\""},
+    [STATE_ASSIGNING] = {"Assigning", "state=\"Assigning\""},
+    [STATE_RECONCILING] = {"Reconciling", "state=\"Reconciling\""},
+    [STATE_STABLE] = {"Stable", "state=\"Stable\""},
+};
+
+struct totals {
+    uint64_t states[STATE_COUNT];
+    uint64_t offsets;
+    struct coordinator_counters counters;
+    uint64_t is_cut;
+};
+
+enum {
+    FIXED_STATS = STATE_COUNT + 11,
+};
+
+struct lag {
+    struct lag_options o;
+    struct timer timer;
+    bool is_stopping;
+    uint64_t began_us;
+    struct list buckets[BUCKETS];
+    uint32_t series_count[2]; /* Of topics, of partitions. */
+    struct line *lines;
+    uint32_t lines_count;
+    uint32_t next;    /* The next line to be looked at. */
+    uint32_t working; /* Probes in flight. */
+    struct probe probes[IN_FLIGHT_MAX];
+    struct time_entry *times;
+    struct totals totals; /* As they are shown. */
+    struct totals sums;   /* Of the pass that runs. */
+    struct stat fixed[FIXED_STATS];
+    uint32_t fixed_count;
+    /* The topic that lines are made of. */
+    const struct group *g;
+    struct series *topic_series;
+    char topic_name[TOPIC_NAME_SIZE_MAX + 1];
+};
+
+/* ---- series ---- */
+
+/* Quotes and backslashes are escaped, what is not printable ASCII or UTF-8's is a question mark. */
+static size_t escape(char *to, size_t room, struct slice text)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < text.size && size + 2 < room; i++) {
+        const char c = (char)text.data[i];
+        if (c == '"' || c == '\\') {
+            to[size++] = '\\';
+        }
+        to[size++] = text.data[i] < ' ' ? '?' : c;
+    }
+    return size;
+}
+
+/* False if it does not fit. */
+static bool format_labels(char *to, const struct group *g, struct slice topic, int32_t partition)
+{
+    char id[LABEL_SIZE / 2];
+    const size_t id_size = escape(id, sizeof(id), group_id(g));
+    if (g->id_size * 2 + 2 > sizeof(id)) {
+        return false;
+    }
+    const int size = snprintf(to,
+                              LABEL_SIZE,
+                              "group=\"%.*s\",topic=\"%.*s\"",
+                              (int)id_size,
+                              id,
+                              (int)topic.size,
+                              (const char *)topic.data);
+    assert_cmp(size, <, LABEL_SIZE - 32);
+    if (partition >= 0) {
+        (void)snprintf(to + size, 32, ",partition=\"%" PRId32 "\"", partition);
+    }
+    return true;
+}
+
+static void add_series_stats(struct lag *l, struct series *x)
+{
+    x->records = (struct stat){
+        .kind = STAT_GAUGE,
+        .name = x->is_partition ? "coreflume_group_partition_lag_records"
+                                : "coreflume_group_lag_records",
+        .labels = x->labels,
+        .help = "Records that the group has not committed yet.",
+        .value = &x->records_value,
+    };
+    x->seconds = (struct stat){
+        .kind = STAT_GAUGE,
+        .name = x->is_partition ? "coreflume_group_partition_lag_seconds"
+                                : "coreflume_group_lag_seconds",
+        .labels = x->labels,
+        .help =
+            "Age of the oldest record that the group has not committed yet; 0 if there is none.",
+        .value = &x->seconds_value,
+    };
+    stats_add(&l->o.s->stats, &x->records);
+    stats_add(&l->o.s->stats, &x->seconds);
+}
+
+static struct series *
+new_series(struct lag *l, const char *labels, uint64_t hash, bool is_partition)
+{
+    const size_t size = strlen(labels) + 1;
+    if (l->series_count[is_partition] == LAG_SERIES_MAX) {
+        l->sums.is_cut = 1;
+        return NULL;
+    }
+    struct series *x = calloc(1, sizeof(*x) + size);
+    if (x == NULL) {
+        return NULL;
+    }
+    memcpy(x->labels, labels, size);
+    x->hash = hash;
+    x->is_partition = is_partition;
+    list_push_back(&l->buckets[hash % BUCKETS], &x->link);
+    l->series_count[is_partition]++;
+    add_series_stats(l, x);
+    return x;
+}
+
+static void drop_series(struct lag *l, struct series *x)
+{
+    stats_remove(&x->records);
+    stats_remove(&x->seconds);
+    list_remove(&x->link);
+    l->series_count[x->is_partition]--;
+    free(x);
+}
+
+/* Found or made; NULL beyond the bound. */
+static struct series *
+get_series(struct lag *l, const struct group *g, struct slice topic, int32_t partition)
+{
+    char labels[LABEL_SIZE];
+    if (!format_labels(labels, g, topic, partition)) {
+        l->sums.is_cut = 1;
+        return NULL;
+    }
+    const uint64_t hash = hash_bytes(l->o.s->hash_seed, labels, strlen(labels));
+    struct series *x = NULL;
+    list_for_each (link, &l->buckets[hash % BUCKETS]) {
+        struct series *at = container_of(link, struct series, link);
+        if (at->hash == hash && strcmp(at->labels, labels) == 0) {
+            x = at;
+        }
+    }
+    x = x == NULL ? new_series(l, labels, hash, partition >= 0) : x;
+    if (x != NULL) {
+        x->is_seen = true;
+    }
+    return x;
+}
+
+/* ---- what is to be looked at ---- */
+
+static void add_line(void *context, const struct committed_offset *o)
+{
+    struct lag *l = context;
+    if (o->offset < 0) {
+        return;
+    }
+    if (l->topic_series == NULL || !slice_equal_string(o->topic, l->topic_name)) {
+        l->topic_series = get_series(l, l->g, o->topic, -1);
+        (void)snprintf(l->topic_name,
+                       sizeof(l->topic_name),
+                       "%.*s",
+                       (int)o->topic.size,
+                       (const char *)o->topic.data);
+    }
+    if (l->topic_series == NULL || l->lines_count == LAG_LINES_MAX) {
+        l->sums.is_cut = 1;
+        return;
+    }
+    l->lines[l->lines_count++] = (struct line){
+        .topic = l->topic_series,
+        .partition = get_series(l, l->g, o->topic, o->partition),
+        .id = {.topic_id = o->topic_id, .partition = o->partition},
+        .offset = o->offset,
+    };
+}
+
+static void count_state(struct totals *t, const struct group *g)
+{
+    const char *name = g->consumer != NULL  ? consumer_state_name(g)
+                       : g->classic != NULL ? classic_state_name(g)
+                                            : "Empty";
+    for (int i = 0; i < STATE_COUNT; i++) {
+        t->states[i] += strcmp(STATES[i].name, name) == 0 ? 1 : 0;
+    }
+}
+
+static void add_counters(struct coordinator_counters *to, const struct coordinator_counters *from)
+{
+    to->records_unknown += from->records_unknown;
+    to->commits += from->commits;
+    to->rebalances += from->rebalances;
+    to->offsets_expired += from->offsets_expired;
+    to->groups_expired += from->groups_expired;
+    to->groups_deleted += from->groups_deleted;
+}
+
+static void visit_coordinator(void *context, const struct coordinator *c)
+{
+    struct lag *l = context;
+    add_counters(&l->sums.counters, &c->counters);
+    for (uint32_t i = 0; i < c->buckets_count; i++) {
+        list_for_each (link, &c->buckets[i]) {
+            const struct group *g = container_of(link, struct group, link);
+            if (!group_exists(g)) {
+                continue;
+            }
+            l->g = g;
+            l->topic_series = NULL;
+            l->sums.offsets += offsets_count(g);
+            count_state(&l->sums, g);
+            offsets_for_each(g, add_line, l);
+        }
+    }
+}
+
+/* ---- one line ---- */
+
+static void probe_next(struct probe *p);
+
+static struct time_entry *time_of(struct lag *l, const struct line *line)
+{
+    const uint64_t seed = hash_bytes(l->o.s->hash_seed, &line->offset, sizeof(line->offset));
+    const uint64_t key = partition_id_hash(seed, &line->id) | 1;
+    struct time_entry *e = &l->times[key / 2 % TIMES];
+    if (e->key != key) {
+        *e = (struct time_entry){.key = key, .ms = -1};
+    }
+    return e;
+}
+
+static void end_line(struct probe *p, int64_t record_ms)
+{
+    struct line *line = p->line;
+    const int64_t age_ms = p->l->o.s->wall_ms - record_ms;
+    const uint64_t seconds = record_ms >= 0 && age_ms > 0 ? (uint64_t)age_ms / 1000 : 0;
+    struct series *const all[] = {line->topic, line->partition};
+    for (size_t i = 0; i < 2; i++) {
+        if (all[i] != NULL) {
+            all[i]->records_sum += p->lag;
+            all[i]->seconds_max = seconds > all[i]->seconds_max ? seconds : all[i]->seconds_max;
+        }
+    }
+    p->line = NULL;
+    probe_next(p);
+}
+
+static void on_read(struct partition_op *op)
+{
+    struct probe *p = op->context;
+    struct log_pin *pin = op->result == ERR_OK ? op->out.fetch.pin : NULL;
+    struct batch_header header;
+    int64_t ms = -1;
+    if (op->result == ERR_OK) {
+        const struct slice first =
+            pin != NULL ? pin->pieces[0] : slice_of(p->buffer, op->out.fetch.copied_size);
+        ms = batch_header_decode(first, &header) == ERR_OK ? header.base_timestamp : -1;
+    }
+    if (pin != NULL) {
+        log_pin_release(p->l->o.s, pin);
+    }
+    time_of(p->l, p->line)->ms = ms;
+    end_line(p, ms);
+}
+
+static void on_offsets(struct partition_op *op)
+{
+    struct probe *p = op->context;
+    const struct partition_offsets *o = &op->offsets;
+    p->lag = 0;
+    if (op->result != ERR_OK || o->high_watermark <= p->line->offset) {
+        end_line(p, -1);
+        return;
+    }
+    p->lag = (uint64_t)(o->high_watermark - p->line->offset);
+    const int64_t known_ms = time_of(p->l, p->line)->ms;
+    if (known_ms >= 0 || p->l->is_stopping) {
+        end_line(p, known_ms);
+        return;
+    }
+    const bool is_gone = p->line->offset < o->log_start_offset;
+    const struct partition_id id = p->line->id;
+    p->op = (struct partition_op){
+        .kind = PARTITION_READ,
+        .id = id,
+        .current_leader_epoch = -1,
+        .on_done = on_read,
+        .context = p,
+        .in.fetch = {.offset = is_gone ? o->log_start_offset : p->line->offset,
+                     .dst = p->buffer,
+                     .dst_size = BUFFER_SIZE,
+                     .pieces_max = PIECES_MAX},
+    };
+    cluster_partition_submit(p->l->o.cluster, &p->op);
+}
+
+/* ---- passes ---- */
+
+static void end_pass(struct lag *l)
+{
+    for (uint32_t i = 0; i < BUCKETS; i++) {
+        list_for_each_safe (link, &l->buckets[i]) {
+            struct series *x = container_of(link, struct series, link);
+            if (!x->is_seen) {
+                drop_series(l, x);
+                continue;
+            }
+            x->records_value = x->records_sum;
+            x->seconds_value = x->seconds_max;
+            x->is_seen = false;
+            x->records_sum = 0;
+            x->seconds_max = 0;
+        }
+    }
+    l->totals = l->sums;
+    if (!l->is_stopping) {
+        const uint64_t rest_us = (l->o.s->now_us - l->began_us) * REST_FACTOR;
+        timer_arm(&l->o.s->timers,
+                  &l->timer,
+                  l->o.s->now_us + (rest_us > PERIOD_US ? rest_us : PERIOD_US));
+    }
+}
+
+static void probe_next(struct probe *p)
+{
+    struct lag *l = p->l;
+    if (l->next == l->lines_count || l->is_stopping) {
+        l->working--;
+        if (l->working == 0) {
+            end_pass(l);
+        }
+        return;
+    }
+    p->line = &l->lines[l->next++];
+    p->op = (struct partition_op){
+        .kind = PARTITION_OFFSETS,
+        .id = p->line->id,
+        .current_leader_epoch = -1,
+        .on_done = on_offsets,
+        .context = p,
+    };
+    cluster_partition_submit(l->o.cluster, &p->op);
+}
+
+static void on_timer(struct timer *timer)
+{
+    struct lag *l = container_of(timer, struct lag, timer);
+    l->began_us = l->o.s->now_us;
+    l->sums = (struct totals){0};
+    l->lines_count = 0;
+    l->next = 0;
+    l->o.for_each(l->o.context, visit_coordinator, l);
+    l->working = IN_FLIGHT_MAX;
+    for (uint32_t i = 0; i < IN_FLIGHT_MAX; i++) {
+        probe_next(&l->probes[i]);
+    }
+}
+
+/* ---- life ---- */
+
+static void add_fixed(struct lag *l, const struct stat *st)
+{
+    assert_cmp(l->fixed_count, <, FIXED_STATS);
+    struct stat *to = &l->fixed[l->fixed_count++];
+    *to = *st;
+    to->labels = to->labels == NULL ? "" : to->labels;
+    stats_add(&l->o.s->stats, to);
+}
+
+static void add_fixed_stats(struct lag *l)
+{
+    const struct totals *t = &l->totals;
+    const struct stat all[] = {
+        {.kind = STAT_GAUGE,
+         .name = "coreflume_group_members",
+         .help = "Members of groups.",
+         .value = &l->o.memory->members_count},
+        {.kind = STAT_GAUGE,
+         .name = "coreflume_group_state_bytes",
+         .help = "Memory that groups and their offsets take.",
+         .value = &l->o.memory->size},
+        {.kind = STAT_GAUGE,
+         .name = "coreflume_group_state_bytes_max",
+         .help = "Above that new state is refused.",
+         .value = &l->o.memory->size_max},
+        {.kind = STAT_GAUGE,
+         .name = "coreflume_group_offsets",
+         .help = "Committed offsets.",
+         .value = &t->offsets},
+        {.kind = STAT_GAUGE,
+         .name = "coreflume_group_lag_is_cut",
+         .help = "1 if some groups have no lag metrics for their number.",
+         .value = &t->is_cut},
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_group_commits_total",
+         .help = "OffsetCommit requests that stored something.",
+         .value = &t->counters.commits},
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_group_rebalances_total",
+         .help = "Generations and group epochs begun.",
+         .value = &t->counters.rebalances},
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_group_offsets_expired_total",
+         .help = "Offsets removed by offsets.retention.minutes.",
+         .value = &t->counters.offsets_expired},
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_groups_expired_total",
+         .help = "Groups removed with their last offsets.",
+         .value = &t->counters.groups_expired},
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_groups_deleted_total",
+         .help = "Groups removed by DeleteGroups.",
+         .value = &t->counters.groups_deleted},
+        {.kind = STAT_COUNTER,
+         .name = "coreflume_group_records_unknown_total",
+         .help = "Records of __consumer_offsets that this version does not know.",
+         .value = &t->counters.records_unknown},
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        add_fixed(l, &all[i]);
+    }
+    for (int i = 0; i < STATE_COUNT; i++) {
+        add_fixed(l,
+                  &(struct stat){.kind = STAT_GAUGE,
+                                 .name = "coreflume_groups",
+                                 .labels = STATES[i].labels,
+                                 .help = "Groups, by state.",
+                                 .value = &t->states[i]});
+    }
+}
+
+static bool allocate(struct lag *l)
+{
+    l->lines = calloc(LAG_LINES_MAX, sizeof(*l->lines));
+    l->times = calloc(TIMES, sizeof(*l->times));
+    bool is_complete = l->lines != NULL && l->times != NULL;
+    for (uint32_t i = 0; i < IN_FLIGHT_MAX; i++) {
+        l->probes[i] = (struct probe){.l = l, .buffer = malloc(BUFFER_SIZE)};
+        is_complete = is_complete && l->probes[i].buffer != NULL;
+    }
+    return is_complete;
+}
+
+static void release(struct lag *l)
+{
+    for (uint32_t i = 0; i < IN_FLIGHT_MAX; i++) {
+        free(l->probes[i].buffer);
+    }
+    free(l->lines);
+    free(l->times);
+    free(l);
+}
+
+enum err lag_new(const struct lag_options *o, struct lag **ret_lag)
+{
+    struct lag *l = calloc(1, sizeof(*l));
+    if (l == NULL) {
+        return ERR_BUSY;
+    }
+    l->o = *o;
+    if (!allocate(l)) {
+        release(l);
+        return ERR_BUSY;
+    }
+    for (uint32_t i = 0; i < BUCKETS; i++) {
+        list_init(&l->buckets[i]);
+    }
+    timer_init(&l->timer, on_timer);
+    timer_arm(&o->s->timers, &l->timer, o->s->now_us + PERIOD_US);
+    add_fixed_stats(l);
+    *ret_lag = l;
+    return ERR_OK;
+}
+
+void lag_quiesce(struct lag *l)
+{
+    l->is_stopping = true;
+    timer_cancel(&l->o.s->timers, &l->timer);
+}
+
+void lag_free(struct lag *l)
+{
+    if (l == NULL) {
+        return;
+    }
+    assert(l->is_stopping);
+    assert_cmp(l->working, ==, 0);
+    for (uint32_t i = 0; i < BUCKETS; i++) {
+        list_for_each_safe (link, &l->buckets[i]) {
+            drop_series(l, container_of(link, struct series, link));
+        }
+    }
+    for (uint32_t i = 0; i < l->fixed_count; i++) {
+        stats_remove(&l->fixed[i]);
+    }
+    release(l);
+}

@@ -1,0 +1,53 @@
+/* How far groups are behind, and how many there are, as metrics of this shard: for the groups whose
+ * coordinators are here, wherever the partitions lie that they consume.
+ *
+ *   coreflume_group_lag_records{group,topic}    all partitions together
+ *   coreflume_group_lag_seconds{group,topic}    the partition that is furthest behind
+ *   coreflume_group_partition_lag_records{group,topic,partition}, ..._seconds
+ *   coreflume_groups{state}, coreflume_group_members, coreflume_group_offsets, ...
+ *
+ * Seconds: now minus the time of the batch with the record at the committed offset; 0 when nothing
+ * is left to read. Times are remembered by offset, so a group that stands still costs no reading.
+ *
+ * Nothing is done per commit: a pass over all groups runs every few seconds, rests twenty times as
+ * long as it took, and keeps a few operations in flight. Series are bounded: the first
+ * LAG_SERIES_MAX topics of groups and as many partitions have some; coreflume_group_lag_is_cut says
+ * that there are more.
+ *
+ * Shard: every shard has one; the owner's.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "core/err.h"
+
+struct cluster;
+struct coordinator;
+struct group_memory;
+struct lag;
+struct shard;
+
+enum {
+    LAG_SERIES_MAX = 1000,
+    LAG_LINES_MAX = 10000, /* Committed offsets that one pass looks at. */
+    LAG_PERIOD_MS = 5000,
+};
+
+struct lag_options {
+    struct shard *s;
+    struct cluster *cluster;
+    const struct group_memory *memory;
+    void *context;
+    /* Calls visit for every active coordinator of the shard. */
+    void (*for_each)(void *context,
+                     void (*visit)(void *visitor, const struct coordinator *c),
+                     void *visitor);
+};
+
+/* The first pass comes soon. ERR_BUSY without memory. */
+enum err lag_new(const struct lag_options *o, struct lag **ret_lag);
+/* No further pass; what is in flight is answered while the cluster stops. Harmless twice. */
+void lag_quiesce(struct lag *l);
+/* Nothing is in flight any more. Accepts NULL. */
+void lag_free(struct lag *l);
