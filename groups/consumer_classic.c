@@ -50,14 +50,13 @@ static enum kafka_error find_member(const struct consumer *c,
                                     struct slice instance_id,
                                     struct consumer_member **ret_member)
 {
-    struct consumer_member *m = NULL;
-    if (!slice_is_null(instance_id)) {
+    struct consumer_member *m = consumer_find_member(c, id);
+    const bool is_static = !slice_is_null(instance_id);
+    if (is_static && (m == NULL || !slice_equal(member_instance_id(m), instance_id))) {
         m = consumer_find_instance(c, instance_id);
-        if (m != NULL && !slice_equal(member_id(m), id)) {
+        if (m != NULL) {
             return KAFKA_FENCED_INSTANCE_ID;
         }
-    } else {
-        m = consumer_find_member(c, id);
     }
     *ret_member = m;
     return m == NULL || m->metadata == NULL ? KAFKA_UNKNOWN_MEMBER_ID : KAFKA_NONE;

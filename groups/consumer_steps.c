@@ -29,6 +29,9 @@ static void on_progress_applied(struct proposal *p, enum err e)
 {
     struct consumer_beat *b = p->context;
     if (e != ERR_OK) {
+        if (p->c->is_active) {
+            consumer_schedule_target(b->g->consumer);
+        }
         refuse_failed(p, e);
         return;
     }
@@ -193,10 +196,13 @@ static enum err put_member(struct consumer_beat *b,
     if (who->member == NULL || !is_metadata_equal(who->member->metadata, v)) {
         consumer_put_metadata(b->g, p, b->member_id, v);
     }
-    consumer_put_resolved(b->g, p, v->subscribed_topic_regex);
-    if (base != NULL &&
-        !slice_equal(base->metadata->v.subscribed_topic_regex, v->subscribed_topic_regex)) {
-        consumer_put_regex_unused(c, p, base->metadata->v.subscribed_topic_regex);
+    const struct slice pattern =
+        base == NULL ? (struct slice){0} : base->metadata->v.subscribed_topic_regex;
+    if (!slice_equal(pattern, v->subscribed_topic_regex)) {
+        consumer_put_resolved(b->g, p, v->subscribed_topic_regex);
+        if (base != NULL) {
+            consumer_put_regex_unused(c, p, pattern);
+        }
     }
     if (is_new_group || is_bumped) {
         consumer_put_epoch(b->g, p, epoch, is_new_group ? 0 : c->topics_hash);
