@@ -6,11 +6,13 @@
 #include <stdlib.h>
 
 #include "client/client.h"
+#include "client/client_group.h"
 #include "kafka/proto/api_keys.h"
 #include "kafka/proto/fetch.h"
 #include "storage/batch.h"
 
 #include "tests/unit/client/fake_broker.h"
+#include "tests/unit/client/fake_group.h"
 
 enum {
     RECORDS_COUNT = 100, /* More than fit what is reserved first. */
@@ -33,8 +35,23 @@ void *__wrap_realloc(void *memory, size_t size)
     return __real_realloc(memory, size);
 }
 
+static size_t callocs_left = SIZE_MAX;
+
+/* The same for calloc. */
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    if (callocs_left == 0) {
+        return NULL;
+    }
+    callocs_left--;
+    return __real_calloc(count, size);
+}
+
 static void setup(void)
 {
+    callocs_left = SIZE_MAX;
     reallocs_left = SIZE_MAX;
     polls_count = 0;
     fake_broker_init(&broker);
@@ -43,6 +60,7 @@ static void setup(void)
 
 static void teardown(void)
 {
+    callocs_left = SIZE_MAX;
     reallocs_left = SIZE_MAX;
     client_free(client);
     fake_broker_done(&broker);
@@ -150,5 +168,62 @@ Test(client_memory, records_come_when_there_is_memory)
         }
         reallocs_left = SIZE_MAX;
         client_consumer_free(s);
+    }
+}
+
+static void (*poll_of_broker)(struct client_env *, struct pollfd *, size_t, uint64_t);
+
+/* The broker always has memory. */
+static void
+poll_in_plenty(struct client_env *env, struct pollfd *fds, size_t count, uint64_t deadline)
+{
+    const size_t callocs = callocs_left;
+    const size_t reallocs = reallocs_left;
+    callocs_left = reallocs_left = SIZE_MAX;
+    poll_of_broker(env, fds, count, deadline);
+    callocs_left = callocs;
+    reallocs_left = reallocs;
+}
+
+/* Wherever a member finds no memory, from its join to its commit, it goes on as soon as there is
+ * some: nothing is passed over, and it does not leave the group. */
+Test(client_memory, members_go_on_when_there_is_memory)
+{
+    static struct fake_group group;
+    static const char *const topics[] = {"t"};
+    const struct client_member_options options = {
+        .group = "g",
+        .topics = topics,
+        .topics_count = 1,
+        .reading.reset = CLIENT_RESET_START,
+    };
+    for (size_t at = 0; at < 60; at++) {
+        for (int is_realloc = 0; is_realloc < 2; is_realloc++) {
+            struct client_member *m = NULL;
+            struct client_record r;
+            fake_group_init(&group);
+            struct client *c = fake_group_client(&group);
+            fake_group_assign(&group, 1, 1);
+            poll_of_broker = group.broker.env.poll;
+            group.broker.env.poll = poll_in_plenty;
+            cr_assert(client_member_new(c, &options, &m) == ERR_OK);
+            *(is_realloc ? &reallocs_left : &callocs_left) = at;
+            for (int i = 0; i < 8; i++) {
+                (void)client_member_poll(
+                    m, 50, &(const struct client_record *){NULL}, &(size_t){0});
+            }
+            callocs_left = reallocs_left = SIZE_MAX;
+            const struct client_topic_partition t0 = {"t", 0};
+            for (int i = 0; i < 8 && client_member_position(m, &t0) < 3; i++) {
+                (void)client_member_next(m, 2000, &r);
+            }
+            cr_assert(eq(i64, client_member_position(m, &t0), 3), "at %zu", at);
+            cr_assert(client_member_commit(m, NULL, 0, 2000) == ERR_OK, "%s", client_why(c));
+            cr_assert(eq(i64, group.committed[0], 3));
+            cr_assert(client_member_close(m, 1000) == ERR_OK);
+            client_member_free(m);
+            client_free(c);
+            fake_group_done(&group);
+        }
     }
 }

@@ -11,22 +11,30 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "client/client_group.h"
 #include "client/client_priv.h"
 #include "core/arena.h"
 #include "core/wbuf.h"
 #include "kafka/proto/api_keys.h"
 #include "kafka/proto/api_versions.h"
+#include "kafka/proto/consumer_group_heartbeat.h"
+#include "kafka/proto/error_codes.h"
 #include "kafka/proto/fetch.h"
+#include "kafka/proto/find_coordinator.h"
 #include "kafka/proto/header.h"
 #include "kafka/proto/init_producer_id.h"
+#include "kafka/proto/list_offsets.h"
 #include "kafka/proto/metadata.h"
+#include "kafka/proto/offset_commit.h"
+#include "kafka/proto/offset_fetch.h"
 #include "kafka/proto/produce.h"
 #include "kafka/proto/schema.h"
 #include "storage/batch.h"
 
 enum {
     PARTITIONS = 2,
-    CONNECTIONS_MAX = 8,
+    CONNECTIONS_MAX = 32,
+    MEMBERS = 3,
     FRAME_SIZE_MAX = 1 << 20,
     THREADS = 4,
     RECORDS = 500, /* Of each thread. */
@@ -44,6 +52,8 @@ struct broker {
     size_t count;
     int64_t ends[PARTITIONS];
     struct wbuf log; /* Of partition 0. */
+    int beats_count;
+    int commits_count;
 };
 
 static struct broker broker;
@@ -154,9 +164,17 @@ static void *answer_fetch(struct arena *arena, const struct fetch_request *reque
     fetch_response_topic_init(r->responses);
     r->responses->topic = request->topics[0].topic;
     r->responses->topic_id = request->topics[0].topic_id;
-    r->responses->partitions = arena_alloc(arena, sizeof(*r->responses->partitions));
-    r->responses->partitions_count = 1;
-    fetch_response_partition_init(r->responses->partitions);
+    const size_t count = request->topics[0].partitions_count;
+    r->responses->partitions = arena_alloc_array(arena, count, sizeof(*r->responses->partitions));
+    r->responses->partitions_count = count;
+    for (size_t i = 0; i < count; i++) {
+        fetch_response_partition_init(&r->responses->partitions[i]);
+        r->responses->partitions[i].partition_index = request->topics[0].partitions[i].partition;
+        r->responses->partitions[i].high_watermark = 0;
+    }
+    if (request->topics[0].partitions[0].partition != 0) {
+        return r;
+    }
     struct slice log = wbuf_slice(&broker.log);
     struct batch_header h;
     while (batch_header_decode(log, &h) == ERR_OK &&
@@ -165,6 +183,114 @@ static void *answer_fetch(struct arena *arena, const struct fetch_request *reque
     }
     r->responses->partitions->records = log;
     r->responses->partitions->high_watermark = broker.ends[0];
+    return r;
+}
+
+/* ---- a coordinator that never settles ---- */
+
+static void *answer_coordinator(struct arena *arena, const struct find_coordinator_request *request)
+{
+    struct find_coordinator_response *r = arena_alloc(arena, sizeof(*r));
+    find_coordinator_response_init(r);
+    r->coordinators = arena_alloc(arena, sizeof(*r->coordinators));
+    r->coordinators_count = 1;
+    find_coordinator_response_coordinator_init(r->coordinators);
+    r->coordinators->key = request->coordinator_keys[0];
+    r->coordinators->node_id = 1;
+    r->coordinators->host = slice_of_string("fake");
+    r->coordinators->port = 9092;
+    return r;
+}
+
+/* Each heartbeat brings another assignment, and now and then the member is fenced. */
+static void *answer_beat(struct arena *arena,
+                         const struct consumer_group_heartbeat_request *request)
+{
+    static int32_t partitions[] = {0, 1};
+    struct consumer_group_heartbeat_response *r = arena_alloc(arena, sizeof(*r));
+    struct consumer_group_heartbeat_response_assignment *a = arena_alloc(arena, sizeof(*a));
+    struct consumer_group_heartbeat_response_topic_partitions *t = arena_alloc(arena, sizeof(*t));
+    const int turn = broker.beats_count++;
+    consumer_group_heartbeat_response_init(r);
+    consumer_group_heartbeat_response_assignment_init(a);
+    consumer_group_heartbeat_response_topic_partitions_init(t);
+    t->topic_id = (struct uuid){.bytes = {7}};
+    t->partitions = &partitions[turn % 2];
+    t->partitions_count = turn % 3 == 0 ? 0 : turn % 2 ? 1 : 2;
+    a->topic_partitions = t;
+    a->topic_partitions_count = 1;
+    r->assignment = a;
+    r->heartbeat_interval_ms = 1;
+    r->member_epoch = request->member_epoch < 0 ? request->member_epoch : turn + 1;
+    const bool is_fenced = turn % 20 == 19 && request->member_epoch > 0;
+    r->error_code = is_fenced ? KAFKA_FENCED_MEMBER_EPOCH : KAFKA_NONE;
+    return r;
+}
+
+static void *answer_offsets(struct arena *arena, const struct offset_fetch_request *request)
+{
+    const struct offset_fetch_request_group_topic *asked = &request->groups[0].topics[0];
+    const size_t count = asked->partition_indexes_count;
+    struct offset_fetch_response *r = arena_alloc(arena, sizeof(*r));
+    offset_fetch_response_init(r);
+    r->groups = arena_alloc(arena, sizeof(*r->groups));
+    r->groups_count = 1;
+    offset_fetch_response_group_init(r->groups);
+    r->groups->group_id = request->groups[0].group_id;
+    r->groups->topics = arena_alloc(arena, sizeof(*r->groups->topics));
+    r->groups->topics_count = 1;
+    offset_fetch_response_group_topic_init(r->groups->topics);
+    r->groups->topics->topic_id = asked->topic_id;
+    r->groups->topics->partitions =
+        arena_alloc_array(arena, count, sizeof(*r->groups->topics->partitions));
+    r->groups->topics->partitions_count = count;
+    for (size_t i = 0; i < count; i++) {
+        struct offset_fetch_response_group_topic_partition *p = &r->groups->topics->partitions[i];
+        offset_fetch_response_group_topic_partition_init(p);
+        p->partition_index = asked->partition_indexes[i];
+        p->committed_offset = -1;
+        p->metadata = slice_of_string("");
+    }
+    return r;
+}
+
+static void *answer_commit(struct arena *arena, const struct offset_commit_request *request)
+{
+    const struct offset_commit_request_topic *asked = &request->topics[0];
+    struct offset_commit_response *r = arena_alloc(arena, sizeof(*r));
+    offset_commit_response_init(r);
+    r->topics = arena_alloc(arena, sizeof(*r->topics));
+    r->topics_count = 1;
+    offset_commit_response_topic_init(r->topics);
+    r->topics->topic_id = asked->topic_id;
+    r->topics->partitions =
+        arena_alloc_array(arena, asked->partitions_count, sizeof(*r->topics->partitions));
+    r->topics->partitions_count = asked->partitions_count;
+    for (size_t i = 0; i < asked->partitions_count; i++) {
+        offset_commit_response_partition_init(&r->topics->partitions[i]);
+        r->topics->partitions[i].partition_index = asked->partitions[i].partition_index;
+    }
+    broker.commits_count++;
+    return r;
+}
+
+static void *answer_starts(struct arena *arena, const struct list_offsets_request *request)
+{
+    const struct list_offsets_request_topic *asked = &request->topics[0];
+    struct list_offsets_response *r = arena_alloc(arena, sizeof(*r));
+    list_offsets_response_init(r);
+    r->topics = arena_alloc(arena, sizeof(*r->topics));
+    r->topics_count = 1;
+    list_offsets_response_topic_init(r->topics);
+    r->topics->name = asked->name;
+    r->topics->partitions =
+        arena_alloc_array(arena, asked->partitions_count, sizeof(*r->topics->partitions));
+    r->topics->partitions_count = asked->partitions_count;
+    for (size_t i = 0; i < asked->partitions_count; i++) {
+        list_offsets_response_partition_init(&r->topics->partitions[i]);
+        r->topics->partitions[i].partition_index = asked->partitions[i].partition_index;
+        r->topics->partitions[i].offset = 0;
+    }
     return r;
 }
 
@@ -181,6 +307,16 @@ static void *answer_to(struct arena *arena, int16_t api_key, const void *request
         return answer_produce(arena, request);
     case API_FETCH:
         return answer_fetch(arena, request);
+    case API_FIND_COORDINATOR:
+        return answer_coordinator(arena, request);
+    case API_CONSUMER_GROUP_HEARTBEAT:
+        return answer_beat(arena, request);
+    case API_OFFSET_FETCH:
+        return answer_offsets(arena, request);
+    case API_OFFSET_COMMIT:
+        return answer_commit(arena, request);
+    case API_LIST_OFFSETS:
+        return answer_starts(arena, request);
     default:
         return NULL;
     }
@@ -408,5 +544,98 @@ Test(client_threads, producer_and_consumer_at_once)
     client_consumer_free(s);
     cr_assert(client_producer_flush(p, FOREVER) == ERR_OK);
     client_producer_free(p);
+    stop_client(c);
+}
+
+/* ---- members ---- */
+
+struct joiner {
+    struct client *client;
+    size_t gains_count;
+    size_t losses_count;
+    size_t records_count;
+    enum err err;
+};
+
+static void on_gain(struct client_member *m,
+                    const struct client_topic_partition *partitions,
+                    size_t count,
+                    void *context)
+{
+    struct joiner *x = context;
+    x->gains_count += count;
+    for (size_t i = 0; i < count; i++) {
+        (void)client_member_pause(m, &partitions[i]);
+        (void)client_member_resume(m, &partitions[i]);
+    }
+}
+
+static void on_loss(struct client_member *m,
+                    const struct client_topic_partition *partitions,
+                    size_t count,
+                    void *context)
+{
+    struct joiner *x = context;
+    (void)partitions;
+    x->losses_count += count;
+    (void)client_member_commit(m, NULL, 0, FOREVER);
+}
+
+/* Joins, reads, commits, leaves, and joins again: while partitions come and go all the time. */
+static void *join_and_leave(void *context)
+{
+    static const char *const topics[] = {"t"};
+    struct joiner *x = context;
+    const struct client_member_options options = {
+        .group = "g",
+        .topics = topics,
+        .topics_count = 1,
+        .auto_commit_ms = 1,
+        .reading.reset = CLIENT_RESET_START,
+        .on_assigned = on_gain,
+        .on_revoked = on_loss,
+        .context = x,
+    };
+    for (int round = 0; round < 3; round++) {
+        struct client_member *m = NULL;
+        x->err = client_member_new(x->client, &options, &m);
+        for (size_t i = 0; x->err == ERR_OK && i < 50; i++) {
+            const struct client_record *records = NULL;
+            size_t count = 0;
+            const enum err e = client_member_poll(m, 2, &records, &count);
+            x->err = e == ERR_TIMED_OUT ? ERR_OK : e;
+            x->records_count += e == ERR_OK ? count : 0;
+            (void)client_member_commit_async(m, NULL, 0, NULL, NULL);
+        }
+        const enum err e = x->err == ERR_OK ? client_member_close(m, FOREVER) : ERR_OK;
+        x->err = x->err == ERR_OK && e != ERR_CANCELLED ? e : x->err;
+        client_member_free(m);
+    }
+    return NULL;
+}
+
+Test(client_threads, members_at_once)
+{
+    struct client *c = start_client(0);
+    struct client_producer *p = NULL;
+    struct joiner joiners[MEMBERS];
+    pthread_t threads[MEMBERS];
+    cr_assert(client_producer_new(c, "t", NULL, &p) == ERR_OK, "%s", client_why(c));
+    for (int i = 0; i < 100; i++) {
+        const struct client_message m = {.value = slice_of("x", 1)};
+        cr_assert(client_producer_send(p, &m) == ERR_OK);
+    }
+    cr_assert(client_producer_flush(p, FOREVER) == ERR_OK);
+    client_producer_free(p);
+    for (size_t i = 0; i < MEMBERS; i++) {
+        joiners[i] = (struct joiner){.client = c};
+        cr_assert(pthread_create(&threads[i], NULL, join_and_leave, &joiners[i]) == 0);
+    }
+    for (size_t i = 0; i < MEMBERS; i++) {
+        (void)pthread_join(threads[i], NULL);
+        cr_assert(eq(int, joiners[i].err, ERR_OK));
+        cr_assert(eq(sz, joiners[i].gains_count, joiners[i].losses_count));
+        cr_assert(lt(sz, 0, joiners[i].gains_count));
+    }
     stop_client(c);
 }
