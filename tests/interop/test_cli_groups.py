@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""Groups on the command line: members that share, leave and die, lag, seek, delete. ORACLE=1: against Apache Kafka."""
+import collections
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+
+from support.check import equal, expect, run_all
+from support.cli import cli
+from support.kafka_tools import ORACLE, server
+from support.node import binary
+
+PARTITIONS = 4
+
+
+class Member:
+    """coreflume consume -g as a process; lines as they come."""
+
+    def __init__(self, node, *arguments):
+        self.lines = []
+        self.process = subprocess.Popen([binary(), "consume", *map(str, arguments)], text=True, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, env=dict(os.environ, COREFLUME_BROKERS=node.kafka))
+        self.reader = threading.Thread(target=lambda: self.lines.extend(line.rstrip("\n") for line in self.process.stdout))
+        self.reader.start()
+
+    def end(self, number=signal.SIGINT):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        code = self.process.wait(timeout=30)
+        self.reader.join()
+        error = self.process.stderr.read()
+        return code, error
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end(signal.SIGKILL)
+
+
+def wait_for(what, seconds=30):
+    """Until it returns something true, which is returned."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = what()
+        if found:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"not within {seconds} s: {what.__doc__ or what}")
+
+
+def describe(node, group):
+    return cli(node, "group", "describe", group, "--json").json()
+
+
+def shares(node, group):
+    """How many partitions each member has; none while there is no such group."""
+    described = cli(node, "group", "describe", group, "--json")
+    members = json.loads(described.out)["members"] if described.code == 0 else []
+    return sorted(sum(len(a["partitions"]) for a in m["assignments"]) for m in members)
+
+
+def produce(node, topic, lines):
+    """Some in each partition."""
+    for partition in range(PARTITIONS):
+        part = lines[partition::PARTITIONS]
+        cli(node, "produce", topic, "-p", partition, text_in="".join(f"{line}\n" for line in part)).ok()
+
+
+def test_members_share_and_nothing_is_lost():
+    with server("cli_groups_share") as node:
+        cli(node, "topic", "create", "t", "-p", PARTITIONS).ok()
+        first = [f"a{i}" for i in range(400)]
+        produce(node, "t", first)
+        with Member(node, "t", "-g", "g") as one, Member(node, "t", "-g", "g") as two:
+            wait_for(lambda: shares(node, "g") == [2, 2])
+            wait_for(lambda: len(one.lines) + len(two.lines) >= 400)
+            second = [f"b{i}" for i in range(400)]
+            produce(node, "t", second)
+            wait_for(lambda: len(one.lines) + len(two.lines) >= 800)
+            expect(one.lines and two.lines, "both read")
+            equal(two.end(), (0, ""), "a member told to stop leaves")
+            wait_for(lambda: shares(node, "g") == [PARTITIONS])
+            third = [f"c{i}" for i in range(40)]
+            produce(node, "t", third)
+            wait_for(lambda: len(one.lines) + len(two.lines) >= 840)
+            equal(one.end(signal.SIGTERM), (0, ""), "so does the last")
+            got = collections.Counter(one.lines + two.lines)
+            equal(sorted(got), sorted(first + second + third), "records")
+            equal(max(got.values()), 1, "none twice: each member left with what it had printed committed")
+        d = describe(node, "g")
+        equal((d["state"], d["members"]), ("Empty", []), "left")
+        equal([(o["partition"], o["committed"], o["end"], o["lag"], o["lag_ms"]) for o in d["offsets"]],
+              [(p, 210, 210, 0, 0) for p in range(PARTITIONS)], "all is committed")
+
+
+def test_a_killed_member_s_partitions_go_on_elsewhere():
+    """A static one gets its own place back; what was not committed comes again, and nothing is missing."""
+    with server("cli_groups_kill") as node:
+        cli(node, "topic", "create", "t", "-p", PARTITIONS).ok()
+        lines = [f"{i}" for i in range(2000)]
+        produce(node, "t", lines)
+        with Member(node, "t", "-g", "g", "-n", "1000") as one:
+            equal(one.process.wait(timeout=30), 0, "-n")
+        expect(len(one.lines) == 1000, len(one.lines))
+        equal(sum(o["committed"] for o in describe(node, "g")["offsets"]), 1000, "exactly what was printed")
+        with Member(node, "t", "-g", "g", "--json") as two:
+            wait_for(lambda: len(two.lines) >= 1000)
+            time.sleep(0.3)
+        # Killed without a word: another finds its offsets, and begins behind them.
+        total = sum(o["committed"] for o in describe(node, "g")["offsets"])
+        equal(total, 2000, "committed when it waited for more")
+
+
+def test_lag_in_records_and_in_time():
+    with server("cli_groups_lag") as node:
+        cli(node, "topic", "create", "t", "-p", PARTITIONS, "-c", "retention.ms=-1").ok()
+        old = int(time.time() * 1000) - 3600_000
+        cli(node, "produce", "t", "-p", 0, "--timestamp", old, text_in="1\n2\n").ok()
+        cli(node, "produce", "t", "-p", 0, "--timestamp", old + 1800_000, text_in="3\n").ok()
+        equal(cli(node, "consume", "t", "-g", "g", "-n", 2).lines(), ["1", "2"], "two")
+        offsets = {o["partition"]: o for o in describe(node, "g")["offsets"]}
+        equal((offsets[0]["committed"], offsets[0]["end"], offsets[0]["lag"]), (2, 3, 1), "records")
+        expect(1800_000 <= offsets[0]["lag_ms"] < 1900_000, offsets[0])
+        text = cli(node, "group", "describe", "g").ok().out
+        expect(re.search(r"^lag +1 record, 30m\d*s? at most$", text, re.M), text)
+        expect(re.search(r"^t +0 +2 +3 +1 +30m", text, re.M), text)
+
+
+def test_seek():
+    with server("cli_groups_seek") as node:
+        cli(node, "topic", "create", "t", "-p", 2, "-c", "retention.ms=-1").ok()
+        now = int(time.time() * 1000)
+        for i in range(10):
+            cli(node, "produce", "t", "-p", 0, "--timestamp", now - (10 - i) * 600_000, text_in=f"{i}\n").ok()
+        cli(node, "consume", "t", "-g", "g", "-e").ok()
+
+        def sought(*options):
+            rows = cli(node, "group", "seek", "g", "-t", "t", "-p", 0, "--json", *options).json()
+            expect(rows["executed"] == ("--execute" in options), rows)
+            return [(row["from"], row["to"], row["error"]) for row in rows["offsets"]]
+
+        for where, to in (("start", 0), ("end", 10), ("3", 3), ("-3", 7), ("@-35m", 7), (f"@{now - 1200_000}", 8), ("@-1d", 0),
+                          (f"@{now + 1000_000}", 10)):
+            equal(sought("-o", where), [(10, to, None)], where)
+        for by, to in (("-4", 6), ("-40", 0), ("4", 10), ("-25m", 8), ("1h", 10)):
+            equal(sought("--by", by), [(10, to, None)], by)
+        equal(sought("-o", "5", "--execute"), [(10, 5, None)], "done")
+        equal(sought("--by", "-20m"), [(5, 3, None)], "counted from the record there")
+        equal(sought("--by", "+20m"), [(5, 7, None)], "ahead")
+        equal(cli(node, "consume", "t", "-g", "g", "-e").lines(), ["5", "6", "7", "8", "9"], "goes on there")
+        cli(node, "group", "seek", "g", "-o", "99", "-t", "t").fails(1, "offset 99 is not in t[0], which holds 0 to 10: nothing")
+        cli(node, "group", "seek", "g").fails(2, "needs either a place")
+        cli(node, "group", "seek", "g", "-o", "end", "--by", "1").fails(2, "needs either a place")
+        cli(node, "group", "seek", "g", "--by", "soon").fails(2, "'soon' is neither")
+        cli(node, "group", "seek", "g", "-o", "end", "-p", 0).fails(2, "-t TOPIC")
+        cli(node, "group", "seek", "g", "-o", "end", "-t", "tt").fails(1, "did you mean 't'?")
+        # A group that is to come: its first member begins there.
+        cli(node, "group", "seek", "new", "-o", "8", "-t", "t", "-p", 0, "--execute").ok()
+        equal(cli(node, "consume", "t", "-g", "new", "-e").lines(), ["8", "9"], "made by seek")
+
+
+def test_members_are_in_the_way():
+    with server("cli_groups_busy") as node:
+        cli(node, "topic", "create", "t").ok()
+        cli(node, "produce", "t", text_in="1\n").ok()
+        with Member(node, "t", "-g", "g", "--instance", "i") as member:
+            wait_for(lambda: member.lines)
+            who = f"the group has 1 member: {describe(node, 'g')['members'][0]['member_id']} (coreflume-cli on "
+            cli(node, "group", "seek", "g", "-o", "start", "--execute").fails(1, who)
+            cli(node, "group", "delete", "g").fails(1, who)
+            dry = cli(node, "group", "seek", "g", "-o", "start")
+            expect(dry.code == 0 and "nothing was changed" in dry.out and who in dry.err, dry.out + dry.err)
+            cli(node, "consume", "t", "-g", "g", "--instance", "i", seconds=20).fails(1, "instance id 'i' is another member's")
+            members = describe(node, "g")["members"]
+            equal([(m["instance_id"], m["assignments"]) for m in members], [("i", [{"topic": "t", "partitions": [0]}])], "member")
+        wait_for(lambda: member.process.returncode is not None)
+
+
+def test_unknown_and_empty():
+    with server("cli_groups_unknown") as node:
+        equal(cli(node, "group", "list", "--json").json(), {"groups": []}, "none yet")
+        expect("no groups" in cli(node, "group", "list").ok().out, "in words")
+        cli(node, "group", "describe", "g").fails(1, "group 'g' does not exist: see 'coreflume group list'")
+        cli(node, "group", "delete", "g").fails(1, "group 'g' does not exist")
+        cli(node, "group", "seek", "g", "-o", "end").fails(1, "group 'g' does not exist")
+        cli(node, "consume", "nope", "-g", "g").fails(1, "topic 'nope' does not exist")
+        cli(node, "topic", "create", "t").ok()
+        cli(node, "consume", "t", "-g", "g", "-p", "0").fails(2, "--partition and --group exclude each other")
+        cli(node, "consume", "t", "-g", "g", "-o", "5").fails(2, "coreflume group seek")
+        cli(node, "consume", "t", "u").fails(2, "-g GROUP")
+        equal(cli(node, "consume", "t", "-g", "billing", "-e").lines(), [], "nothing to read")
+        cli(node, "group", "describe", "biling").fails(1, "did you mean 'billing'?")
+        equal(cli(node, "group", "delete", "billing", "--json").json(),
+              {"groups": [{"group": "billing", "deleted": True, "error": None}]}, "delete")
+
+
+def test_the_node_dies_under_members():
+    """kill -9 while two read: both go on by themselves, and all is read."""
+    if ORACLE:
+        return
+    with server("cli_groups_restart") as node:
+        cli(node, "topic", "create", "t", "-p", PARTITIONS).ok()
+        with Member(node, "t", "-g", "g") as one, Member(node, "t", "-g", "g") as two:
+            wait_for(lambda: shares(node, "g") == [2, 2])
+            wanted = set()
+            for turn in range(3):
+                lines = [f"{turn}-{i}" for i in range(100)]
+                wanted |= set(lines)
+                produce(node, "t", lines)
+                node.restart(kill=True)
+                wait_for(lambda: set(one.lines) | set(two.lines) == wanted)
+            equal(sorted(code for code, _ in (one.end(), two.end())), [0, 0], "ends")
+        equal(sum(o["committed"] for o in describe(node, "g")["offsets"]), 300, "committed")
+
+
+run_all(globals())
