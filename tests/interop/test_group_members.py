@@ -36,19 +36,23 @@ class Row:
     in_ci: bool = False
     no_static: str = None # Why it has no static members.
     tells_commits: bool = True
+    rolled_to: tuple = () # Online migration: restarted in turn into these protocols; without: into its own.
 
     @property
     def name(self):
-        return f"{self.client}-{self.protocol}"
+        return "-".join((self.client, self.protocol, *(f"to-{protocol}" for protocol in self.rolled_to)))
 
 
 ROWS = [
     Row("confluent_kafka", "range", True),
     Row("confluent_kafka", "cooperative-sticky", True),
     Row("confluent_kafka", "consumer", True),
+    Row("confluent_kafka", "range", True, rolled_to=("consumer", "range")),
     Row("java", "range", True),
     Row("java", "cooperative", True),
     Row("java", "consumer", True),
+    Row("java", "cooperative", rolled_to=("consumer", "cooperative")),
+    Row("java", "range", rolled_to=("consumer", "range")),
     Row("franz_go", "cooperative-sticky", True),
     Row("franz_go", "consumer", True, no_static="it leaves without its instance id, which Kafka refuses, so that the "
         "instance is free only when its session ends"),
@@ -76,14 +80,14 @@ class Run:
         self.windows, self.phases = [], []
         self.problems = collections.OrderedDict()
 
-    def load(self, name):
+    def load(self, name, protocol=None):
         """The one called static has an instance id."""
         instance = "instance-1" if name.startswith("static") and not self.row.no_static else "-"
-        return self.group.load([*self.client.member(), self.group_id, self.topic, self.row.protocol, instance,
+        return self.group.load([*self.client.member(), self.group_id, self.topic, protocol or self.row.protocol, instance,
                                 str(SESSION_MS), str(HEARTBEAT_MS)], name)
 
-    def phase(self, what, changing=()):
-        """All settles; from now on nobody has a reason for changes, but those that the next step gives."""
+    def phase(self, what):
+        """All settles; from now on nobody has a reason for changes, but what the next step gives."""
         began = time.monotonic()
         changed_at = self.group.settle(what)
         self.phases.append(f"{what} {time.monotonic() - began:.1f} s")
@@ -94,9 +98,9 @@ class Run:
         time.sleep(seconds)
         self.windows.append(Window("nothing happens", start, time.monotonic_ns(), ()))
 
-    def restart(self, member, name):
+    def restart(self, member, name, protocol=None):
         """The new process is loaded before the old one closes, so that the gap is the client's and not the machine's."""
-        again = self.load(name)
+        again = self.load(name, protocol)
         again.wait_loaded()
         began = time.monotonic_ns()
         self.group.remove(member).close()
@@ -115,9 +119,10 @@ class Run:
         self.quiet(0.5)
         if not self.row.no_static:
             static = self.restart_static(static)
-        for member in (static, third, fourth):
-            self.restart(member, f"{member.name}, rolled")
-            self.phase(f"{member.name} rolled")
+        for protocol in self.row.rolled_to or (self.row.protocol,):
+            for member in list(self.group.living):
+                self.restart(member, f"{member.name}, {protocol}", protocol)
+                self.phase(f"{member.name} rolled")
 
     def restart_static(self, static, attempt=1):
         """Where the machine was too slow for the session, the others had a reason; it is tried again then."""
