@@ -42,7 +42,7 @@ class Node:
             [binary(), "start", "--data-dir", str(data_dir), "--kafka", kafka, "--admin", admin, *options],
             stdout=subprocess.PIPE, stderr=self.log, text=True, **popen)
         self.stdout = queue.Queue()
-        threading.Thread(target=self._pump, daemon=True).start()
+        threading.Thread(target=self._pump, args=(self.process.stdout, self.stdout), daemon=True).start()
         try:
             line = self.stdout.get(timeout=ready_seconds)
         except queue.Empty:
@@ -53,10 +53,12 @@ class Node:
             raise StartFailed(f"no ready line but {line!r}, exit {code}; stderr ends: {self.log_tail()}")
         self.kafka, self.admin = match.groups()
 
-    def _pump(self):
-        for line in self.process.stdout:
-            self.stdout.put(line.rstrip("\n"))
-        self.stdout.put(None)
+    @staticmethod
+    def _pump(source, lines):
+        """Knows its own process and queue only: after a restart, the last one's end must not be taken for the new one's."""
+        for line in source:
+            lines.put(line.rstrip("\n"))
+        lines.put(None)
 
     def log_tail(self):
         return self.log_path.read_text()[-2000:]
