@@ -20,7 +20,7 @@ class Listener(ConsumerRebalanceListener):
         self.events.partitions("assigned", assigned)
 
     def on_partitions_revoked(self, revoked):
-        if revoked:
+        if revoked and self.commit:
             self.commit(revoked)
         self.events.partitions("revoked", revoked)
 
@@ -28,13 +28,13 @@ class Listener(ConsumerRebalanceListener):
         self.events.partitions("lost", lost)
 
 
-def run(brokers, args, **options):
-    """options: what only some releases know."""
+def run(brokers, args, commits_when_revoked):
+    """commits_when_revoked: whether the release lets its callbacks call it."""
     joining, events = member.joining(args), member.Events()
     consumer = KafkaConsumer(bootstrap_servers=brokers, group_id=joining.group, session_timeout_ms=joining.session_ms,
                              heartbeat_interval_ms=joining.heartbeat_ms, enable_auto_commit=False, fetch_max_wait_ms=100,
                              auto_offset_reset="earliest", partition_assignment_strategy=[ASSIGNORS[joining.protocol]],
-                             **({"group_instance_id": joining.instance} if joining.instance else {}), **options)
+                             **({"group_instance_id": joining.instance} if joining.instance else {}))
     more = [-1] * (len(OffsetAndMetadata._fields) - 2) # Later releases have a leader epoch.
 
     def commit(partitions=None):
@@ -50,7 +50,7 @@ def run(brokers, args, **options):
             events.committed(offsets)
 
     events.ready()
-    consumer.subscribe([joining.topic], listener=Listener(events, commit))
+    consumer.subscribe([joining.topic], listener=Listener(events, commit if commits_when_revoked else None))
     due = time.monotonic()
     while not events.is_asked_to_end:
         try:

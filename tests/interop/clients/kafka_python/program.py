@@ -110,7 +110,7 @@ class Client:
         yield "produce by default", self.produced(topic + "-default")
 
     def member(self, args):
-        kafka_python_member.run(self.brokers, args)
+        kafka_python_member.run(self.brokers, args, commits_when_revoked=False)
 
     def produced(self, topic):
         producer = KafkaProducer(bootstrap_servers=self.brokers)

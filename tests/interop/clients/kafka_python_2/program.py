@@ -98,7 +98,7 @@ class Client:
         yield "produce by default", sum(future.succeeded() for future in futures)
 
     def member(self, args):
-        kafka_python_member.run(self.brokers, args)
+        kafka_python_member.run(self.brokers, args, commits_when_revoked=True)
 
 
 contract.main(Client)
