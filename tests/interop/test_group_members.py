@@ -47,7 +47,7 @@ ROWS = [
     Row("confluent_kafka", "range", True),
     Row("confluent_kafka", "cooperative-sticky", True),
     Row("confluent_kafka", "consumer", True),
-    Row("confluent_kafka", "range", rolled_to=("consumer", "range")),
+    Row("confluent_kafka", "range", True, rolled_to=("consumer", "range")),
     Row("java", "range", True),
     Row("java", "cooperative", True),
     Row("java", "consumer", True),
