@@ -15,6 +15,25 @@ enum {
 
 /* ---- answers ---- */
 
+static void add_members_of(const struct classic *c,
+                           bool is_static,
+                           struct group_call *call,
+                           struct join_group_response *out)
+{
+    list_for_each (link, &c->members) {
+        const struct classic_member *m = classic_member_at(link);
+        if (slice_is_null(m->identity->instance_id) == is_static) {
+            continue;
+        }
+        struct join_group_response_member *to = &out->members[out->members_count++];
+        to->member_id = group_call_copy(call, m->identity->member_id);
+        to->group_instance_id = group_call_copy(call, m->identity->instance_id);
+        to->metadata = group_call_copy(call, classic_protocols_metadata(m->protocols, c->protocol));
+    }
+}
+
+/* Static ones first: the assignors of kafka-python 3 (RangePartitionAssignor) give nothing to
+ * members of one kind that stand before and behind one of the other. */
 static bool
 add_members(const struct classic *c, struct group_call *call, struct join_group_response *out)
 {
@@ -22,13 +41,8 @@ add_members(const struct classic *c, struct group_call *call, struct join_group_
     if (out->members == NULL) {
         return false;
     }
-    list_for_each (link, &c->members) {
-        const struct classic_member *m = classic_member_at(link);
-        struct join_group_response_member *to = &out->members[out->members_count++];
-        to->member_id = group_call_copy(call, m->identity->member_id);
-        to->group_instance_id = group_call_copy(call, m->identity->instance_id);
-        to->metadata = group_call_copy(call, classic_protocols_metadata(m->protocols, c->protocol));
-    }
+    add_members_of(c, true, call, out);
+    add_members_of(c, false, call, out);
     return !call->is_out_of_memory;
 }
 

@@ -27,6 +27,18 @@ Test(classic_static, no_id_is_required_first)
         "pass 0 => a join generation=1 protocol=range leader=a members=a(m)\n");
 }
 
+Test(classic_static, they_are_told_of_before_the_others)
+{
+    run("join a v=3\n"
+        "join b as=i\n"
+        "join c v=3\n"
+        "join d as=j\n"
+        "pass 0 => a join generation=1 protocol=range leader=a members=b(m),d(m),a(m),c(m) | "
+        "b join generation=1 protocol=range leader=a | c join generation=1 protocol=range leader=a "
+        "| "
+        "d join generation=1 protocol=range leader=a\n");
+}
+
 /* ---- Stable ---- */
 
 Test(classic_static, a_follower_comes_back_without_a_rebalance)
