@@ -2,6 +2,7 @@
 """The client library as others get it: installed, found by pkg-config, and the programs of docs/examples with it."""
 import os
 import pathlib
+import signal
 import subprocess
 import threading
 import time
@@ -44,12 +45,22 @@ def test_examples():
     expect('#include "' not in header, "the installed header includes one of the tree")
     produce = compile_example("produce", environment, destination)
     consume = compile_example("consume", environment, destination)
+    member = compile_example("member", environment, destination)
     with Node(fresh_dir("client_library_node") / "data") as node:
         call(binary(), "topic", "create", "orders", "--partitions", "3", env=dict(os.environ, COREFLUME_BROKERS=node.kafka))
         said = call(produce, node.kafka, "orders", input="\n".join(LINES) + "\n", env=environment)
         equal(said, f"{len(LINES)} records written, 0 lost\n", "produce says")
         got = call(consume, node.kafka, "orders", env=environment).splitlines()
         equal(sorted(line.split(" ", 1)[1] for line in got), sorted(LINES), "records")
+        program = subprocess.Popen([member, node.kafka, "billing", "orders"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True, env=environment)
+        got = [program.stdout.readline().split(" ", 1)[1].rstrip("\n") for _ in LINES]
+        program.send_signal(signal.SIGINT)
+        said = program.communicate(timeout=30)[1].splitlines()
+        equal((program.returncode, sorted(got)), (0, sorted(LINES)), "records of a member")
+        equal(sorted(said), sorted(f"{what} orders[{i}]" for what in ("assigned", "revoked") for i in range(3)), "a member says")
+        described = call(binary(), "group", "describe", "billing", "-b", node.kafka)
+        expect("lag       0 records" in described, described)
 
 
 def feed(program, lines):
