@@ -134,9 +134,7 @@ bool classic_draft_init(struct classic_draft *d, const struct classic *c, size_t
     d->value.protocol_type = slice_is_null(c->protocol_type) ? slice_of("", 0) : c->protocol_type;
     d->value.generation = c->generation;
     d->value.protocol = c->protocol;
-    if (c->leader != NULL) {
-        d->value.leader = c->leader->identity->member_id;
-    }
+    d->value.leader = c->leader == NULL ? (struct slice){0} : c->leader->identity->member_id;
     d->value.current_state_timestamp = classic_coordinator(c)->time.wall_ms;
     d->value.members =
         arena_alloc_array(&d->arena, members_count, sizeof(struct group_metadata_value_member));

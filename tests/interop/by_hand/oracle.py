@@ -253,8 +253,8 @@ def main():
     if options.kafka:
         return print_kafka(functions, areas)
     report, saved = Report(), {}
-    options = [word for setting in SETTINGS for word in ("--set", setting)]
-    with ApacheKafka("oracle", *SETTINGS) as kafka, Node(fresh_dir("oracle") / "data", "--node-id", "1", *options) as ours:
+    settings = [word for setting in SETTINGS for word in ("--set", setting)]
+    with ApacheKafka("oracle", *SETTINGS) as kafka, Node(fresh_dir("oracle") / "data", "--node-id", "1", *settings) as ours:
         sides = [Server("kafka", kafka), Server("coreflume", ours)]
         for area in areas:
             for side in sides:

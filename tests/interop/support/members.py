@@ -104,7 +104,8 @@ class Classic:
 
 
 class Consumer:
-    """A member of a group of the new protocol."""
+    """A member of a group of the new protocol. A node may hold its heartbeat until there is news, or another request
+    behind it: there always is."""
 
     def __init__(self, members, group, topics, instance=None, member_id=None):
         self.connection, self.group, self.topics, self.instance = members.connect(), group, topics, instance
@@ -112,9 +113,12 @@ class Consumer:
 
     def heartbeat(self, **more):
         joins = {"rebalance_timeout_ms": 60000, "subscribed_topic_names": self.topics, "topic_partitions": []} if self.epoch == 0 else {}
-        answer = ask(self.connection, "consumer_group_heartbeat", 1, {
+        sent = send(self.connection, "consumer_group_heartbeat", 1, {
             "group_id": self.group, "member_id": self.id, "member_epoch": self.epoch, "instance_id": self.instance,
             "rebalance_timeout_ms": -1, **joins, **more})
+        behind = send(self.connection, "find_coordinator", 4, {"coordinator_keys": []})
+        answer = receive(self.connection, "consumer_group_heartbeat", 1, sent)
+        receive(self.connection, "find_coordinator", 4, behind)
         if answer["error_code"] == 0:
             self.epoch = answer["member_epoch"]
             if answer["assignment"] is not None:
