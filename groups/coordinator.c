@@ -574,6 +574,11 @@ bool coordinator_is_active(const struct coordinator *c)
     return c->is_active;
 }
 
+bool coordinator_is_broken(const struct coordinator *c)
+{
+    return c->is_broken;
+}
+
 int32_t coordinator_partition(const struct coordinator *c)
 {
     return c->partition;
@@ -634,6 +639,7 @@ void coordinator_on_appended(struct coordinator *c,
         struct group *g = p->g;
         if (e == ERR_OK) {
             e = coordinator_apply(c, proposal_batch(p));
+            c->is_broken = c->is_broken || e != ERR_OK;
         }
         on_proposal_over(p, e);
         group_run(g);

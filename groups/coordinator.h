@@ -83,6 +83,9 @@ void coordinator_activate(struct coordinator *c, struct group_time now);
  * until coordinator_apply sees them. */
 void coordinator_resign(struct coordinator *c);
 bool coordinator_is_active(const struct coordinator *c);
+/* A committed batch of its own could not be applied for want of memory: its state is not that of
+ * the log any more. It has to resign, and another one to be loaded. */
+bool coordinator_is_broken(const struct coordinator *c);
 int32_t coordinator_partition(const struct coordinator *c);
 
 /* Active only. Answers at once, or later. */

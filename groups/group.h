@@ -44,6 +44,7 @@ struct coordinator {
     const struct coordinator_env *env;
     int32_t partition;
     bool is_active;
+    bool is_broken;
     struct group_time time; /* Of the event that runs. */
     int64_t record_ms;      /* Timestamp of the record that is applied. */
     struct timers timers;

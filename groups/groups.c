@@ -78,6 +78,7 @@ static struct group_time now_of(const struct groups *g)
 /* ---- a seat's events ---- */
 
 static void load_more(struct groups *g);
+static void start_over(struct seat *seat);
 static void serve(struct groups *g, struct seat *seat, struct group_call *call);
 
 static void rearm(struct seat *seat)
@@ -125,6 +126,10 @@ static void on_appended(struct partition_op *op)
         }
         list_remove(&p->append_link);
         coordinator_on_appended(seat->coordinator, p, p->op.result, now_of(seat->g));
+    }
+    if (coordinator_is_broken(seat->coordinator) && seat->state == SEAT_ACTIVE) {
+        start_over(seat);
+        return;
     }
     rearm(seat);
     free_if_over(seat);
@@ -303,6 +308,22 @@ static void take_seat(struct groups *g, const struct partition_id *id)
     list_init(&seat->appends);
     list_push_back(&g->seats, &seat->link);
     g->seat_of[id->partition] = seat;
+}
+
+/* Its state is lost: another coordinator takes the seat, and is loaded. */
+static void start_over(struct seat *seat)
+{
+    struct groups *g = seat->g;
+    const struct partition_id id = seat->id;
+    log_error(g->s->log,
+              "groups_start_over",
+              "topic=" GROUPS_TOPIC " partition=%" PRId32
+              " error=BUSY effect=\"its groups are loaded again\" "
+              "action=\"more memory, or a lower coreflume.groups.state.bytes\"",
+              id.partition);
+    resign(seat);
+    take_seat(g, &id);
+    load_more(g);
 }
 
 /* The topic has appeared, has grown, or is another one under its name. */

@@ -1,0 +1,382 @@
+/* The driver of coordinators on whole nodes: calls from any shard reach the one that has the group,
+ * what was answered is there after a restart or a crash, and everybody is answered at a stop. */
+#include <criterion/criterion.h>
+#include <criterion/new/assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "groups/groups.h"
+#include "groups/settings.h"
+#include "kafka/proto/heartbeat.h"
+#include "kafka/proto/join_group.h"
+#include "kafka/proto/list_groups.h"
+#include "kafka/proto/offset_commit.h"
+#include "kafka/proto/offset_fetch.h"
+
+#include "tests/support/cluster_rig.h"
+
+enum {
+    GROUPS_COUNT = 30,
+    FIRST_OFFSET = 1000,
+    GROUP_ID_SIZE = 16,
+};
+
+struct node {
+    struct sim_node sim;
+    struct groups_settings settings;
+    struct groups_set *groups;
+};
+
+/* A call and all it points to. */
+struct ask {
+    struct group_call call;
+    char group[GROUP_ID_SIZE];
+    bool is_done;
+    union {
+        struct offset_commit_request commit;
+        struct offset_fetch_request_group fetch;
+        struct join_group_request join;
+        struct heartbeat_request heartbeat;
+        struct list_groups_request list;
+    } in;
+    struct offset_commit_request_topic commit_topic;
+    struct offset_commit_request_partition commit_partition;
+    struct join_group_request_protocol protocol;
+};
+
+static void on_metadata(void *context, struct shard *s)
+{
+    struct node *n = context;
+    groups_on_metadata(groups_set_get(n->groups, s->id));
+}
+
+static struct node *start(struct disk_sim *disk, uint16_t shards_count, uint64_t seed)
+{
+    struct node *n = calloc(1, sizeof(*n));
+    sim_node_init(&n->sim, disk, shards_count, seed);
+    groups_settings_init(&n->settings);
+    n->settings.topic_partitions_count = 7;
+    groups_settings_bind(&n->settings, &n->sim.settings);
+    n->sim.settings.on_metadata = on_metadata;
+    n->sim.settings.broker_context = n;
+    cr_assert(eq(int, groups_set_new(&n->settings, shards_count, &n->groups), ERR_OK));
+    cr_assert(eq(int, sim_node_start(&n->sim), ERR_OK), "%s", n->sim.why);
+    for (uint16_t i = 0; i < shards_count; i++) {
+        groups_start(
+            groups_set_get(n->groups, i), n->sim.shards[i].s, sim_node_cluster(&n->sim, i));
+    }
+    return n;
+}
+
+static void quiesce(struct node *n)
+{
+    for (uint16_t i = 0; i < n->sim.shards_count; i++) {
+        groups_quiesce(groups_set_get(n->groups, i));
+    }
+}
+
+static void stop(struct node *n)
+{
+    quiesce(n);
+    sim_node_stop(&n->sim);
+    for (uint16_t i = 0; i < n->sim.shards_count; i++) {
+        groups_stop(groups_set_get(n->groups, i));
+    }
+    groups_set_free(n->groups);
+    free(n);
+}
+
+static void on_done(struct group_call *call)
+{
+    struct ask *a = call->context;
+    cr_assert(not(a->is_done));
+    a->is_done = true;
+}
+
+static struct ask *new_ask(enum group_call_kind kind, int number)
+{
+    struct ask *a = calloc(1, sizeof(*a));
+    group_call_init(&a->call, kind);
+    (void)snprintf(a->group, sizeof(a->group), "group-%d", number);
+    a->call.group_id = slice_of_string(a->group);
+    a->call.client_id = slice_of_string("client");
+    a->call.client_host = slice_of_string("/host");
+    a->call.in = &a->in;
+    a->call.on_done = on_done;
+    a->call.context = a;
+    return a;
+}
+
+static void free_ask(struct ask *a)
+{
+    group_call_done(&a->call);
+    free(a);
+}
+
+static struct ask *submit(struct node *n, uint16_t shard, struct ask *a)
+{
+    groups_submit(groups_set_get(n->groups, shard), &a->call);
+    cr_assert(not(a->is_done), "never inside submit");
+    return a;
+}
+
+static const void *wait_for(struct node *n, struct ask *a)
+{
+    cr_assert(sim_node_run_until(&n->sim, &a->is_done));
+    return a->call.out;
+}
+
+static struct ask *new_commit(int number, int64_t offset)
+{
+    struct ask *a = new_ask(GROUP_COMMIT, number);
+    offset_commit_request_init(&a->in.commit);
+    offset_commit_request_topic_init(&a->commit_topic);
+    offset_commit_request_partition_init(&a->commit_partition);
+    a->call.version = 9;
+    a->in.commit.group_id = a->call.group_id;
+    a->in.commit.topics = &a->commit_topic;
+    a->in.commit.topics_count = 1;
+    a->commit_topic.name = slice_of_string("t");
+    a->commit_topic.partitions = &a->commit_partition;
+    a->commit_topic.partitions_count = 1;
+    a->commit_partition.committed_offset = offset;
+    return a;
+}
+
+static enum kafka_error commit(struct node *n, uint16_t shard, int number, int64_t offset)
+{
+    struct ask *a = submit(n, shard, new_commit(number, offset));
+    const struct offset_commit_response *out = wait_for(n, a);
+    const enum kafka_error e = (enum kafka_error)out->topics[0].partitions[0].error_code;
+    free_ask(a);
+    return e;
+}
+
+static struct ask *new_fetch(int number)
+{
+    struct ask *a = new_ask(GROUP_FETCH, number);
+    offset_fetch_request_group_init(&a->in.fetch);
+    a->call.version = 9;
+    a->in.fetch.group_id = a->call.group_id;
+    a->in.fetch.topics = NULL;
+    return a;
+}
+
+/* -1 if there is none. */
+static int64_t fetched(struct ask *a)
+{
+    const struct offset_fetch_response_group *out = a->call.out;
+    cr_assert(eq(i16, out->error_code, KAFKA_NONE));
+    const int64_t offset =
+        out->topics_count == 0 ? -1 : out->topics[0].partitions[0].committed_offset;
+    free_ask(a);
+    return offset;
+}
+
+static int64_t fetch(struct node *n, uint16_t shard, int number)
+{
+    struct ask *a = submit(n, shard, new_fetch(number));
+    (void)wait_for(n, a);
+    return fetched(a);
+}
+
+static void make_topics(struct node *n)
+{
+    struct uuid id;
+    cr_assert(eq(int, sim_node_create_topic(&n->sim, 0, "t", 2, &id), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(&n->sim, 0, GROUPS_TOPIC, -1, &id), ERR_OK));
+}
+
+static struct ask *new_join(int number)
+{
+    struct ask *a = new_ask(GROUP_JOIN, number);
+    join_group_request_init(&a->in.join);
+    join_group_request_protocol_init(&a->protocol);
+    a->call.version = 3;
+    a->in.join.group_id = a->call.group_id;
+    a->in.join.session_timeout_ms = a->in.join.rebalance_timeout_ms = 10000;
+    a->in.join.member_id = slice_of("", 0);
+    a->in.join.group_instance_id = (struct slice){0};
+    a->in.join.protocol_type = slice_of_string("consumer");
+    a->in.join.protocols = &a->protocol;
+    a->in.join.protocols_count = 1;
+    a->protocol.name = slice_of_string("range");
+    a->protocol.metadata = slice_of_string("m");
+    return a;
+}
+
+static enum kafka_error join_error(const struct ask *a)
+{
+    const struct join_group_response *out = a->call.out;
+    return (enum kafka_error)out->error_code;
+}
+
+Test(groups, commits_are_there_on_every_shard_and_after_restarts)
+{
+    struct disk_sim *disk = new_disk();
+    const uint16_t shards[] = {2, 3, 1};
+    for (int round = 0; round < 3; round++) {
+        struct node *n = start(disk, shards[round], 5 + (uint64_t)round);
+        if (round == 0) {
+            make_topics(n);
+        }
+        for (int i = 0; i < GROUPS_COUNT; i++) {
+            const uint16_t from = (uint16_t)(i % shards[round]);
+            const int64_t before = round == 0 ? -1 : FIRST_OFFSET + round - 1 + i;
+            cr_assert(eq(i64, fetch(n, from, i), before));
+            cr_assert(eq(int, commit(n, from, i, FIRST_OFFSET + round + i), KAFKA_NONE));
+            cr_assert(eq(i64, fetch(n, 0, i), FIRST_OFFSET + round + i));
+        }
+        stop(n);
+    }
+    disk_sim_free(disk);
+}
+
+Test(groups, what_was_acknowledged_survives_a_power_cut)
+{
+    struct disk_sim *disk = new_disk();
+    int64_t acknowledged[GROUPS_COUNT] = {0};
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct node *n = start(disk, 2, seed);
+        if (seed == 1) {
+            make_topics(n);
+        }
+        struct ask *asks[GROUPS_COUNT];
+        for (int i = 0; i < GROUPS_COUNT; i++) {
+            const int64_t found = fetch(n, 0, i);
+            cr_assert(
+                le(i64, acknowledged[i], found < 0 ? 0 : found), "group %d seed %d", i, (int)seed);
+            asks[i] = submit(n, (uint16_t)(i % 2), new_commit(i, (int64_t)seed * 10));
+        }
+        sim_node_run(&n->sim, (int)seed * 40);
+        for (int i = 0; i < GROUPS_COUNT; i++) {
+            acknowledged[i] = asks[i]->is_done ? (int64_t)seed * 10 : acknowledged[i];
+        }
+        sim_node_crash(&n->sim, NULL); /* What was allocated leaks. */
+    }
+    disk_sim_free(disk);
+}
+
+Test(groups, before_there_is_a_topic_nobody_coordinates)
+{
+    struct disk_sim *disk = new_disk();
+    struct node *n = start(disk, 2, 1);
+    cr_assert(eq(int, commit(n, 1, 1, 1), KAFKA_NOT_COORDINATOR));
+    make_topics(n);
+    cr_assert(eq(int, commit(n, 1, 1, 1), KAFKA_NONE));
+    stop(n);
+    disk_sim_free(disk);
+}
+
+/* Clients that are back before the state is: they wait, but a Heartbeat says at once that all is
+ * well, as in Kafka. */
+Test(groups, calls_wait_while_their_coordinator_loads)
+{
+    struct disk_sim *disk = new_disk();
+    struct node *n = start(disk, 2, 1);
+    make_topics(n);
+    for (int i = 0; i < GROUPS_COUNT; i++) {
+        cr_assert(eq(int, commit(n, 0, i, FIRST_OFFSET + i), KAFKA_NONE));
+    }
+    stop(n);
+    n = start(disk, 2, 2);
+    struct ask *fetches[GROUPS_COUNT];
+    for (int i = 0; i < GROUPS_COUNT; i++) {
+        fetches[i] = submit(n, 1, new_fetch(i));
+    }
+    struct ask *beat = new_ask(GROUP_HEARTBEAT, 3);
+    heartbeat_request_init(&beat->in.heartbeat);
+    beat->in.heartbeat.group_id = beat->call.group_id;
+    beat->in.heartbeat.group_instance_id = (struct slice){0};
+    const struct heartbeat_response *out = wait_for(n, submit(n, 0, beat));
+    cr_assert(eq(i16, out->error_code, KAFKA_NONE));
+    cr_assert(not(fetches[3]->is_done), "nothing was loaded yet");
+    free_ask(beat);
+    for (int i = 0; i < GROUPS_COUNT; i++) {
+        (void)wait_for(n, fetches[i]);
+        cr_assert(eq(i64, fetched(fetches[i]), FIRST_OFFSET + i));
+    }
+    stop(n);
+    disk_sim_free(disk);
+}
+
+Test(groups, lists_are_of_one_shard_each)
+{
+    struct disk_sim *disk = new_disk();
+    struct node *n = start(disk, 3, 1);
+    make_topics(n);
+    for (int i = 0; i < GROUPS_COUNT; i++) {
+        cr_assert(eq(int, commit(n, 0, i, 1), KAFKA_NONE));
+    }
+    size_t count = 0;
+    for (uint16_t shard = 0; shard < 3; shard++) {
+        struct ask *a = new_ask(GROUP_LIST, 0);
+        list_groups_request_init(&a->in.list);
+        groups_submit_list(groups_set_get(n->groups, 0), shard, &a->call);
+        const struct list_groups_response *out = wait_for(n, a);
+        cr_assert(lt(sz, 0, out->groups_count));
+        count += out->groups_count;
+        free_ask(a);
+    }
+    cr_assert(eq(sz, count, GROUPS_COUNT));
+    stop(n);
+    disk_sim_free(disk);
+}
+
+struct cancelling {
+    struct group_cancel cancel;
+    bool is_done;
+};
+
+static void on_cancelled(struct group_cancel *cancel)
+{
+    container_of(cancel, struct cancelling, cancel)->is_done = true;
+}
+
+/* A join that waits for others ends when its client is gone, and when the broker stops. */
+Test(groups, waiting_calls_end)
+{
+    struct disk_sim *disk = new_disk();
+    struct node *n = start(disk, 2, 1);
+    make_topics(n);
+    struct ask *joins[2];
+    for (int i = 0; i < 2; i++) {
+        joins[i] = submit(n, (uint16_t)i, new_join(i));
+    }
+    sim_node_run(&n->sim, 20);
+    cr_assert(not(joins[0]->is_done), "of the rebalance delay");
+    cr_assert(not(joins[1]->is_done));
+    struct cancelling c = {.cancel = {.call = &joins[0]->call, .on_done = on_cancelled}};
+    groups_cancel(groups_set_get(n->groups, 0), &c.cancel);
+    cr_assert(sim_node_run_until(&n->sim, &joins[0]->is_done));
+    cr_assert(ne(int, join_error(joins[0]), KAFKA_NONE));
+    cr_assert(sim_node_run_until(&n->sim, &c.is_done));
+    quiesce(n);
+    cr_assert(sim_node_run_until(&n->sim, &joins[1]->is_done));
+    cr_assert(eq(int, join_error(joins[1]), KAFKA_NOT_COORDINATOR));
+    cr_assert(eq(int, commit(n, 0, 5, 1), KAFKA_NOT_COORDINATOR));
+    free_ask(joins[0]);
+    free_ask(joins[1]);
+    stop(n);
+    disk_sim_free(disk);
+}
+
+/* Java: "abc".hashCode() and so on. */
+Test(groups, partition_is_that_of_kafka)
+{
+    static const struct {
+        const char *group;
+        int32_t partition;
+    } rows[] = {
+        {"", 0},
+        {"abc", 96354 % 50},
+        {"polygenelubricants", 0}, /* -2^31 */
+        {"\xc3\xa4", 228 % 50},
+        {"\xf0\x9f\x98\x80", (0xd83d * 31 + 0xde00) % 50},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const int32_t got = groups_partition_of(slice_of_string(rows[i].group), 50);
+        cr_assert(eq(i32, got, rows[i].partition), "%s", rows[i].group);
+    }
+}
