@@ -115,7 +115,8 @@ static enum kafka_error check_request(const struct group *g, const struct join_g
         in->session_timeout_ms > s->session_timeout_ms_max) {
         return KAFKA_INVALID_SESSION_TIMEOUT;
     }
-    if (in->protocols_count == 0 || in->protocol_type.size == 0) {
+    if (in->protocols_count == 0 || in->protocols_count > CLASSIC_PROTOCOLS_MAX ||
+        in->protocol_type.size == 0) {
         return KAFKA_INCONSISTENT_GROUP_PROTOCOL;
     }
     return KAFKA_NONE;

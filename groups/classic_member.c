@@ -82,6 +82,9 @@ struct classic_protocols *classic_protocols_new(struct classic *c,
     for (size_t i = 0; i < count; i++) {
         p->items[i].name = put_text(&at, items[i].name);
         p->items[i].metadata = put_text(&at, items[i].metadata);
+        if (slice_is_null(p->items[i].metadata)) {
+            p->items[i].metadata = slice_of(at, 0); /* Null means that it is not spoken. */
+        }
     }
     group_memory_take(memory_of(c), size);
     return p;

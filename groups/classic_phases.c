@@ -49,38 +49,42 @@ bool classic_fits(const struct classic *c, const struct join_group_request *in)
     return is_common && slice_equal(c->protocol_type, in->protocol_type);
 }
 
-/* The first in a member's order that all speak. */
-static struct slice vote(const struct classic *c, const struct classic_member *m)
+/* A member votes for the first in its order that all speak. */
+static void
+vote(const struct classic_member *m, const struct slice *common, size_t count, uint32_t *votes)
 {
     for (size_t i = 0; i < m->protocols->count; i++) {
-        if (do_all_speak(c, m->protocols->items[i].name)) {
-            return m->protocols->items[i].name;
+        for (size_t j = 0; j < count; j++) {
+            if (slice_equal(m->protocols->items[i].name, common[j])) {
+                votes[j]++;
+                return;
+            }
         }
     }
-    return (struct slice){0};
 }
 
-/* As many votes as candidates are counted, of which there are few: what the first member speaks. */
 struct slice classic_select_protocol(const struct classic *c)
 {
-    struct slice best = {0};
+    struct slice common[CLASSIC_PROTOCOLS_MAX];
+    uint32_t votes[CLASSIC_PROTOCOLS_MAX] = {0};
+    size_t count = 0;
     if (c->members_count == 0) {
-        return best;
+        return (struct slice){0};
     }
-    uint32_t votes_best = 0;
-    const struct classic_protocols *candidates = classic_member_at(c->members.next)->protocols;
-    for (size_t i = 0; i < candidates->count; i++) {
-        const struct slice name = candidates->items[i].name;
-        uint32_t votes = 0;
-        list_for_each (link, &c->members) {
-            votes += slice_equal(vote(c, classic_member_at(link)), name) ? 1 : 0;
-        }
-        if (votes > votes_best) {
-            votes_best = votes;
-            best = name;
+    const struct classic_protocols *first = classic_member_at(c->members.next)->protocols;
+    for (size_t i = 0; i < first->count && count < CLASSIC_PROTOCOLS_MAX; i++) {
+        if (do_all_speak(c, first->items[i].name)) {
+            common[count++] = first->items[i].name;
         }
     }
-    return best;
+    list_for_each (link, &c->members) {
+        vote(classic_member_at(link), common, count, votes);
+    }
+    size_t best = 0;
+    for (size_t i = 1; i < count; i++) {
+        best = votes[i] > votes[best] ? i : best;
+    }
+    return count == 0 ? (struct slice){0} : common[best];
 }
 
 /* ---- the end of the join phase ---- */

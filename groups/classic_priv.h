@@ -31,6 +31,7 @@
 enum {
     CLASSIC_NEW_MEMBER_MS = 5 * 60 * 1000, /* How long a new member is kept in its first join. */
     CLASSIC_RETRY_MS = 1000,               /* After a record that could not be written. */
+    CLASSIC_PROTOCOLS_MAX = 100,           /* Of a member: each is compared with all others'. */
     /* Of all members of a group, for all protocols: its leader gets it in one answer. */
     CLASSIC_METADATA_SIZE_MAX = 32 << 20,
 };

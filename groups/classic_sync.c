@@ -1,4 +1,6 @@
 /* SyncGroup, Heartbeat, LeaveGroup, and whether a member may commit offsets. */
+#include <stdlib.h>
+
 #include "groups/classic_priv.h"
 #include "kafka/proto/heartbeat.h"
 #include "kafka/proto/leave_group.h"
@@ -75,15 +77,42 @@ static void on_assigned(struct classic *c, enum err e)
     classic_stop_waiting_for_syncs(c);
 }
 
-/* Named twice: the last counts. Not named: nothing. */
-static struct slice assignment_of(const struct sync_group_request *in, struct slice member_id)
+static int compare_members(const void *a, const void *b)
 {
-    for (size_t i = in->assignments_count; i > 0; i--) {
-        if (slice_equal(in->assignments[i - 1].member_id, member_id)) {
-            return in->assignments[i - 1].assignment;
+    const struct group_metadata_value_member *const *left = a;
+    const struct group_metadata_value_member *const *right = b;
+    return slice_compare((*left)->member_id, (*right)->member_id);
+}
+
+static int compare_id(const void *id, const void *member)
+{
+    const struct slice *left = id;
+    const struct group_metadata_value_member *const *right = member;
+    return slice_compare(*left, (*right)->member_id);
+}
+
+/* Who is named twice has the last, who is not named nothing; strangers do not count. False without
+ * memory. */
+static bool add_assignments(struct classic_draft *d, const struct sync_group_request *in)
+{
+    const size_t count = d->value.members_count;
+    struct group_metadata_value_member **sorted =
+        arena_alloc_array(&d->arena, count, sizeof(struct group_metadata_value_member *));
+    if (sorted == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        sorted[i] = &d->value.members[i];
+    }
+    qsort(sorted, count, sizeof(sorted[0]), compare_members);
+    for (size_t i = 0; i < in->assignments_count; i++) {
+        struct group_metadata_value_member **found =
+            bsearch(&in->assignments[i].member_id, sorted, count, sizeof(sorted[0]), compare_id);
+        if (found != NULL) {
+            (*found)->assignment = in->assignments[i].assignment;
         }
     }
-    return slice_of("", 0);
+    return true;
 }
 
 static bool draft_assigned(const struct classic *c,
@@ -105,8 +134,12 @@ static bool draft_assigned(const struct classic *c,
         to->rebalance_timeout = m->rebalance_timeout_ms;
         to->session_timeout = m->session_timeout_ms;
         to->subscription = classic_protocols_metadata(m->protocols, c->protocol);
-        to->assignment = assignment_of(in, to->member_id);
-        size += to->assignment.size;
+    }
+    if (!add_assignments(d, in)) {
+        return false;
+    }
+    for (size_t i = 0; i < d->value.members_count; i++) {
+        size += d->value.members[i].assignment.size;
     }
     return group_memory_has_room(classic_coordinator(c)->env->memory, size);
 }
