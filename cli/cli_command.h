@@ -58,8 +58,8 @@ struct cli_command {
 };
 
 /* What completion offers for operands and values follows from how the table calls them: TOPIC is a
- * topic that exists, FILE and DIR are paths, COMMAND is a row of this table, SHELL a CLI_CHOICE of
- * completion; of anything else nothing is known.
+ * topic that exists, GROUP a group, FILE and DIR are paths, COMMAND is a row of this table, SHELL a
+ * CLI_CHOICE of completion; of anything else nothing is known.
  *
  * All commands, in the order of help. */
 extern const struct cli_command CLI_COMMANDS[];

@@ -258,7 +258,8 @@ static const char completion_details[] =
     "    zsh:  coreflume completion zsh > _coreflume, in a directory of $fpath\n"
     "    fish: coreflume completion fish > ~/.config/fish/completions/coreflume.fish\n"
     "\n"
-    "Names of topics are asked of the broker of -b or COREFLUME_BROKERS, for a second at most.\n";
+    "Names of topics and groups are asked of the broker of -b or COREFLUME_BROKERS, for a second "
+    "at most.\n";
 
 static const char manual_details[] = "    coreflume manual > coreflume.1; man ./coreflume.1\n"
                                      "\n"

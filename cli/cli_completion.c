@@ -21,7 +21,8 @@ static struct cli_offer offer_of(const char *name)
     } rows[] = {
         {"FILE", {.kind = CLI_OFFER_FILES}},
         {"DIR", {.kind = CLI_OFFER_DIRS}},
-        {"TOPIC", {.kind = CLI_OFFER_TOPICS}},
+        {"TOPIC", {.kind = CLI_OFFER_NAMES, .words = "topic"}},
+        {"GROUP", {.kind = CLI_OFFER_NAMES, .words = "group"}},
         {"COMMAND", {.kind = CLI_OFFER_COMMANDS}},
         {"SHELL", {.kind = CLI_OFFER_WORDS, .words = shells}},
     };
@@ -151,8 +152,8 @@ void cli_each_group(FILE *out, void (*on_group)(FILE *out, const char *group))
 static const char bash_head[] =
     "# bash completion of coreflume; made by: coreflume completion bash\n"
     "\n"
-    "_coreflume_topics() {\n"
-    "    timeout 1 coreflume topic list ${1:+-b \"$1\"} 2>/dev/null | sed -n '2,$ s/ .*//p'\n"
+    "_coreflume_names() {\n"
+    "    timeout 1 coreflume $1 list ${2:+-b \"$2\"} 2>/dev/null | sed -n '2,$ s/ .*//p'\n"
     "}\n"
     "\n"
     "_coreflume() {\n"
@@ -195,6 +196,12 @@ static const char bash_tail[] = "    COMPREPLY=($(compgen -W \"$offered\" -- \"$
 
 static void print_compgen(FILE *out, struct cli_offer offer)
 {
+    if (offer.kind == CLI_OFFER_NAMES) {
+        (void)fprintf(
+            out, "offered=$(_coreflume_names %s \"$brokers\")\n            ", offer.words);
+        (void)fputs("COMPREPLY=($(compgen -W \"$offered\" -- \"$cur\")); return ;;\n", out);
+        return;
+    }
     (void)fputs("COMPREPLY=($(compgen ", out);
     if (cli_is_list(offer)) {
         (void)fputs("-W '", out);
@@ -235,9 +242,7 @@ static void print_bash_operands(FILE *out, const struct cli_command *command)
 {
     const struct cli_offer offer = cli_offer_of_operands(command);
     (void)fprintf(out, "            '%s') ", command->name);
-    if (offer.kind == CLI_OFFER_TOPICS) {
-        (void)fputs("offered=$(_coreflume_topics \"$brokers\") ;;\n", out);
-    } else if (offer.kind == CLI_OFFER_NOTHING) {
+    if (offer.kind == CLI_OFFER_NOTHING) {
         (void)fputs(";;\n", out);
     } else {
         print_compgen(out, offer);

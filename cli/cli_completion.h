@@ -14,14 +14,14 @@ enum cli_offer_kind {
     CLI_OFFER_NOTHING,
     CLI_OFFER_FILES,
     CLI_OFFER_DIRS,
-    CLI_OFFER_TOPICS, /* That exist: the script asks a broker. */
+    CLI_OFFER_NAMES, /* That exist: the script asks a broker. */
     CLI_OFFER_WORDS,
     CLI_OFFER_COMMANDS, /* First words of them. */
 };
 
 struct cli_offer {
     enum cli_offer_kind kind;
-    const char *words; /* "a|b", of CLI_OFFER_WORDS. */
+    const char *words; /* "a|b", of CLI_OFFER_WORDS; of names, of what: "topic", "group". */
 };
 
 struct cli_offer cli_offer_of_option(const struct cli_option *o);

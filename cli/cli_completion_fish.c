@@ -6,8 +6,8 @@
 static const char head[] =
     "# fish completion of coreflume; made by: coreflume completion fish\n"
     "\n"
-    "function __coreflume_topics\n"
-    "    timeout 1 coreflume topic list 2>/dev/null | sed -n '2,$ s/ .*//p'\n"
+    "function __coreflume_names\n"
+    "    timeout 1 coreflume $argv[1] list 2>/dev/null | sed -n '2,$ s/ .*//p'\n"
     "end\n"
     "\n"
     "# True if the operands so far begin with these words; without any, if there are none.\n"
@@ -55,6 +55,8 @@ static void print_option(FILE *out, const struct cli_command *command, const str
         (void)fputs(" -x -a '", out);
         cli_print_list(out, offer);
         (void)fputc('\'', out);
+    } else if (offer.kind == CLI_OFFER_NAMES) {
+        (void)fprintf(out, " -x -a '(__coreflume_names %s)'", offer.words);
     } else if (offer.kind != CLI_OFFER_NOTHING) {
         (void)fputs(" -r -F", out);
     } else if (o->kind != CLI_FLAG) {
@@ -76,8 +78,10 @@ static void print_operands(FILE *out, const struct cli_command *command)
         (void)fputs("-a '", out);
         cli_print_list(out, offer);
         (void)fputs("'\n", out);
+    } else if (offer.kind == CLI_OFFER_NAMES) {
+        (void)fprintf(out, "-a '(__coreflume_names %s)'\n", offer.words);
     } else {
-        (void)fputs(offer.kind == CLI_OFFER_TOPICS ? "-a '(__coreflume_topics)'\n" : "-F\n", out);
+        (void)fputs("-F\n", out);
     }
 }
 

@@ -7,12 +7,14 @@ static const char head[] =
     "#compdef coreflume\n"
     "# zsh completion of coreflume; made by: coreflume completion zsh\n"
     "\n"
-    "_coreflume_topics() {\n"
-    "    local -a topics\n"
-    "    topics=(${(f)\"$(timeout 1 coreflume topic list ${brokers:+-b} $brokers 2>/dev/null |\n"
+    "_coreflume_names() {\n"
+    "    local -a names\n"
+    "    names=(${(f)\"$(timeout 1 coreflume $1 list ${brokers:+-b} $brokers 2>/dev/null |\n"
     "        sed -n '2,$ s/ .*//p')\"})\n"
-    "    compadd -a topics\n"
+    "    compadd -a names\n"
     "}\n"
+    "_coreflume_topics() { _coreflume_names topic }\n"
+    "_coreflume_groups() { _coreflume_names group }\n"
     "\n"
     "_coreflume() {\n"
     "    local -a operands commands\n"
@@ -50,8 +52,8 @@ static void print_action(FILE *out, struct cli_offer offer)
         (void)fputc('(', out);
         cli_print_list(out, offer);
         (void)fputc(')', out);
-    } else if (offer.kind == CLI_OFFER_TOPICS) {
-        (void)fputs("_coreflume_topics", out);
+    } else if (offer.kind == CLI_OFFER_NAMES) {
+        (void)fprintf(out, "_coreflume_%ss", offer.words);
     } else if (offer.kind != CLI_OFFER_NOTHING) {
         (void)fputs(offer.kind == CLI_OFFER_FILES ? "_files" : "_files -/", out);
     }

@@ -90,15 +90,22 @@ def test_zsh():
         equal(out, "_coreflume\n", "the completion of coreflume")
 
 
-def test_topics_are_asked_of_the_broker():
+def test_names_are_asked_of_the_broker():
     with Node(fresh_dir("cli_completion_topics") / "data") as node:
         subprocess.run([binary(), "topic", "create", "orders", "payments", "-b", node.kafka], check=True,
                        capture_output=True)
         script = script_of("bash")
         equal(bash_offers(script, "consume ord", brokers=node.kafka), ["orders"], "bash")
         equal(bash_offers(script, f"-b {node.kafka} topic describe "), ["orders", "payments"], "bash, -b")
+        for group in ("billing", "books"):
+            subprocess.run([binary(), "group", "seek", group, "-t", "orders", "-o", "start", "--execute", "-b", node.kafka],
+                           check=True, capture_output=True)
+        equal(bash_offers(script, "group describe b", brokers=node.kafka), ["billing", "books"], "groups")
+        equal(bash_offers(script, "group seek billing -t p", brokers=node.kafka), ["payments"], "topics as values")
+        equal(bash_offers(script, "consume orders -g bo", brokers=node.kafka), ["books"], "groups as values")
         if is_there("fish"):
             equal(fish_offers(script_of("fish"), "produce pay", brokers=node.kafka), ["payments"], "fish")
+            equal(fish_offers(script_of("fish"), "group delete bi", brokers=node.kafka), ["billing"], "fish, groups")
 
 
 def test_manual():
