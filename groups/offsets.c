@@ -23,6 +23,8 @@ enum {
     /* Versions of OffsetCommitValue: the only ones that can say it. */
     VALUE_WITH_EXPIRY = 1,
     VALUE_WITH_TOPIC_ID = 4,
+    /* Offsets of one batch: so a turn's work stays about a millisecond. */
+    COMMIT_COUNT_MAX = 2000,
     COMMIT_TOPIC_IDS = 10,   /* Versions of requests that name topics by id. */
     RECORD_ARENA_MAX = 4096, /* Nothing but slices comes out of these records. */
 };
@@ -189,52 +191,63 @@ static enum kafka_error judge_partition(struct commit *c,
     return full;
 }
 
-/* Fills in every partition's error; those without one are in the proposal. */
-static void judge_commit(struct commit *c, struct offset_commit_response *out)
+/* Where a commit goes on: what lies before it is committed, or was refused. */
+struct commit_cursor {
+    size_t topic;
+    size_t partition;
+};
+
+/* Of a commit under way, in its call's arena: its batch has what lies between. */
+struct commit_progress {
+    struct commit_cursor begin;
+    struct commit_cursor end;
+};
+
+/* Fills in the errors of partitions until the batch is full; those without one are in it. */
+static void
+judge_some(struct commit *c, struct offset_commit_response *out, struct commit_cursor *at)
 {
-    for (size_t i = 0; i < out->topics_count; i++) {
-        const struct offset_commit_request_topic *in = &c->in->topics[i];
+    for (; at->topic < out->topics_count; at->topic++, at->partition = 0) {
+        const struct offset_commit_request_topic *in = &c->in->topics[at->topic];
         const struct topic *topic = topic_of(c->g, c->call->version, in->name, &in->topic_id);
-        struct offset_commit_response_topic *to = &out->topics[i];
-        for (size_t j = 0; j < to->partitions_count; j++) {
-            to->partitions[j].error_code = (int16_t)judge_partition(c, topic, &in->partitions[j]);
+        struct offset_commit_response_topic *to = &out->topics[at->topic];
+        for (; at->partition < to->partitions_count; at->partition++) {
+            if (c->proposal->builder.records_count == COMMIT_COUNT_MAX) {
+                return;
+            }
+            to->partitions[at->partition].error_code =
+                (int16_t)judge_partition(c, topic, &in->partitions[at->partition]);
         }
     }
 }
 
-static void answer_commit(struct group *g, struct group_call *call, enum kafka_error e)
+/* Partitions from there on that have no error get e. */
+static void
+fail_commit(struct offset_commit_response *out, struct commit_cursor from, enum kafka_error e)
 {
-    struct offset_commit_response *out = call->out;
-    for (size_t i = 0; e != KAFKA_NONE && i < out->topics_count; i++) {
+    for (size_t i = from.topic; i < out->topics_count; i++) {
         struct offset_commit_response_topic *topic = &out->topics[i];
-        for (size_t j = 0; j < topic->partitions_count; j++) {
+        for (size_t j = i == from.topic ? from.partition : 0; j < topic->partitions_count; j++) {
             struct offset_commit_response_partition *p = &topic->partitions[j];
             p->error_code = p->error_code == KAFKA_NONE ? (int16_t)e : p->error_code;
         }
     }
-    group_answer(g->c, call);
 }
 
-static void on_commit_applied(struct proposal *p, enum err e)
-{
-    p->c->counters.commits += e == ERR_OK ? 1 : 0;
-    answer_commit(
-        p->g, p->call, e == ERR_TOO_LARGE ? KAFKA_INVALID_COMMIT_OFFSET_SIZE : proposal_error(e));
-}
+static void on_commit_applied(struct proposal *p, enum err e);
 
-void offsets_commit(struct group *g, struct group_call *call)
+/* The next batch, or the answer. */
+static void go_on_committing(struct group *g, struct group_call *call, struct commit_progress *at)
 {
-    /* Every partition's answer, to be filled in. */
-    group_call_refuse(call, KAFKA_NONE, (struct slice){0});
     struct proposal *p = proposal_new(g, PROPOSAL_SHARED, on_commit_applied);
-    if (call->out == NULL || p == NULL) {
-        if (p != NULL) {
-            proposal_free(p);
-        }
-        group_refuse(g->c, call, KAFKA_COORDINATOR_NOT_AVAILABLE, NULL);
+    at->begin = at->end;
+    if (p == NULL) {
+        fail_commit(call->out, at->begin, KAFKA_COORDINATOR_NOT_AVAILABLE);
+        group_answer(g->c, call);
         return;
     }
     p->call = call;
+    p->context = at;
     struct commit c = {
         .g = g,
         .call = call,
@@ -244,7 +257,7 @@ void offsets_commit(struct group *g, struct group_call *call)
     };
     wbuf_init(&c.key, PROPOSAL_SIZE_MAX);
     wbuf_init(&c.value, PROPOSAL_SIZE_MAX);
-    judge_commit(&c, call->out);
+    judge_some(&c, call->out, &at->end);
     wbuf_done(&c.key);
     wbuf_done(&c.value);
     if (p->failure == ERR_OK && p->builder.records_count == 0) {
@@ -253,6 +266,35 @@ void offsets_commit(struct group *g, struct group_call *call)
         return;
     }
     proposal_submit(p);
+}
+
+static void on_commit_applied(struct proposal *p, enum err e)
+{
+    const struct offset_commit_response *out = p->call->out;
+    struct commit_progress *at = p->context;
+    if (e == ERR_OK && at->end.topic < out->topics_count) {
+        go_on_committing(p->g, p->call, at);
+        return;
+    }
+    p->c->counters.commits += e == ERR_OK ? 1 : 0;
+    if (e != ERR_OK) {
+        fail_commit(p->call->out,
+                    at->begin,
+                    e == ERR_TOO_LARGE ? KAFKA_INVALID_COMMIT_OFFSET_SIZE : proposal_error(e));
+    }
+    group_answer(p->c, p->call);
+}
+
+void offsets_commit(struct group *g, struct group_call *call)
+{
+    /* Every partition's answer, to be filled in. */
+    group_call_refuse(call, KAFKA_NONE, (struct slice){0});
+    struct commit_progress *at = call->out == NULL ? NULL : group_call_alloc(call, 1, sizeof(*at));
+    if (at == NULL) {
+        group_answer(g->c, call);
+        return;
+    }
+    go_on_committing(g, call, at);
 }
 
 /* ---- fetch ---- */

@@ -499,6 +499,7 @@ Test(offsets, deletes_no_offsets_of_no_group)
 /* ---- DeleteGroups, in pieces ---- */
 
 enum {
+    PIECES = 3, /* Of a commit, and of a deletion. */
     PIECES_PARTITIONS = REMOVAL_COUNT_MAX * 2 + 10,
 };
 
@@ -516,8 +517,36 @@ static struct rig *rig_with_many(void)
     struct rig *r = rig_new();
     rig_topic(r, "big", PIECES_PARTITIONS);
     (void)rig_answer(commit(r, 9, many_lines(r), PIECES_PARTITIONS));
-    cr_assert(eq(sz, r->batches_count, 1));
+    cr_assert(eq(sz, r->batches_count, PIECES));
     return r;
+}
+
+/* What was committed before one piece failed is, and the answer says which. */
+Test(offsets, commits_many_in_pieces)
+{
+    for (size_t committed = 0; committed < PIECES; committed++) {
+        struct rig *r = rig_new();
+        rig_topic(r, "big", PIECES_PARTITIONS);
+        r->is_holding = true;
+        const struct rig_call *call = commit(r, 9, many_lines(r), PIECES_PARTITIONS);
+        for (size_t i = 0; i < committed; i++) {
+            cr_assert(eq(sz, r->proposals_count, 1));
+            rig_commit(r, 1);
+        }
+        cr_assert(not(call->is_answered));
+        rig_fail_all(r, ERR_NO_SPACE);
+        const struct offset_commit_response *out = rig_answer(call);
+        size_t good = 0;
+        for (size_t i = 0; i < PIECES_PARTITIONS; i++) {
+            const int16_t error = out->topics[0].partitions[i].error_code;
+            cr_assert(error == KAFKA_NONE || error == KAFKA_COORDINATOR_NOT_AVAILABLE);
+            good += error == KAFKA_NONE ? 1 : 0;
+        }
+        cr_assert(eq(sz, good, committed * REMOVAL_COUNT_MAX));
+        cr_assert(eq(sz, offsets_fetched_count(r, "g"), good));
+        r->is_holding = false;
+        rig_free(r);
+    }
 }
 
 Test(offsets, deletes_a_group)
@@ -592,7 +621,7 @@ Test(offsets, deletes_many_offsets_in_pieces)
                             "g",
                             offsets_delete_request(r, many_lines(r), PIECES_PARTITIONS - 1)));
     cr_assert(eq(i16, out->error_code, KAFKA_NONE));
-    cr_assert(eq(sz, r->batches_count, 4));
+    cr_assert(eq(sz, r->batches_count, PIECES + PIECES));
     cr_assert(eq(sz, offsets_fetched_count(r, "g"), 1));
     rig_free(r);
 }
@@ -602,7 +631,7 @@ Test(offsets, of_a_large_topic_go_in_pieces)
     struct rig *r = rig_with_many();
     rig_topic_delete(r, "big");
     rig_pass_ms(r, 1);
-    cr_assert(eq(sz, r->batches_count, 4));
+    cr_assert(eq(sz, r->batches_count, PIECES + PIECES));
     cr_assert(eq(u32, coordinator_groups_count(r->leader->c), 0));
     rig_free(r);
 }
