@@ -50,6 +50,26 @@ static bool show_set(struct description *d,
     return true;
 }
 
+/* What it has: also what it is still to give back. */
+static bool show_held(struct description *d,
+                      const struct member_progress *progress,
+                      struct consumer_group_describe_response_assignment *to)
+{
+    const struct partition_set *sets[] = {&progress->assigned, &progress->pending};
+    const size_t room = (size_t)sets[0]->count + sets[1]->count;
+    struct partition_set all = {group_call_alloc(d->call, room, sizeof(*all.items)), 0};
+    if (all.items == NULL) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof(sets) / sizeof(sets[0]); i++) {
+        for (uint32_t j = 0; j < sets[i]->count; j++) {
+            all.items[all.count++] = sets[i]->items[j];
+        }
+    }
+    partition_set_sort(&all);
+    return show_set(d, &all, to);
+}
+
 static bool show_names(struct description *d,
                        const struct consumer_group_member_metadata_value *v,
                        struct consumer_group_describe_response_member *to)
@@ -87,7 +107,7 @@ static void show_member(void *context, struct consumer_member *m)
         to->subscribed_topic_regex = slice_of("", 0);
     }
     to->member_type = member_is_classic(m) ? MEMBER_TYPE_CLASSIC : MEMBER_TYPE_CONSUMER;
-    if (show_names(d, v, to) && show_set(d, &m->progress.assigned, &to->assignment) &&
+    if (show_names(d, v, to) && show_held(d, &m->progress, &to->assignment) &&
         show_set(d, &m->target, &to->target_assignment)) {
         d->out->members_count++;
     }

@@ -47,8 +47,8 @@ static const char *check_join(const struct consumer_group_heartbeat_request *in)
 /* NULL if there is nothing to say against it. */
 static const char *check_request(const struct consumer_group_heartbeat_request *in, int16_t version)
 {
-    const bool may_make_id = version == 0 && in->member_epoch == 0;
-    if (in->member_id.size == 0 && !may_make_id) {
+    const bool has_id = in->member_id.size > 0;
+    if (version > 0 && !has_id) {
         return "MemberId can't be empty.";
     }
     if (in->group_id.size == 0) {
@@ -61,7 +61,10 @@ static const char *check_request(const struct consumer_group_heartbeat_request *
         return "RackId can't be empty.";
     }
     if (in->member_epoch == 0) {
-        return check_join(in);
+        return check_join(in); /* Up to v0 the coordinator makes the id. */
+    }
+    if (!has_id) {
+        return "MemberId can't be empty.";
     }
     if (in->member_epoch == MEMBER_EPOCH_AWAY && slice_is_null(in->instance_id)) {
         return "InstanceId can't be null.";

@@ -46,6 +46,11 @@ EXPLAINED = [
     (r"internal\.segment\.bytes|config hidden", "a name that Kafka hides from users"),
     (r"did you mean", "the message says more"),
 
+    # Groups of the new protocol.
+    (r"consumer_group_heartbeat v\d: .*heartbeat_interval_ms: 5000 \| 200$", "members come soon while their group is on its way to a new target"),
+    (r"^consumer_joins/.*: (after )?expression ", "patterns are matched before the first answer"),
+    (r"^consumer_joins/.* completing: .*partitions: \[\d\] \| \[\d\]$", "who of two new members gets which partition is a matter of their ids"),
+
     # Produce.
     (r"produce v\d+: magic 3: ", "a batch of an unknown format does not get better by sending it again: INVALID_RECORD, not CORRUPT_MESSAGE"),
     (r"produce v\d+: (a byte too many|partition twice): ", "what follows the one batch is refused; Kafka drops it without a word, and so a partition named twice"),
