@@ -155,7 +155,7 @@ static enum err put_targets(struct target_draft *draft,
         if (!partition_set_equal(&target, &of->target)) {
             consumer_put_target(of->consumer->g, p, member_id(of), &target);
         }
-        if (of == m) {
+        if (ret_target != NULL && of == m) {
             *ret_target = target;
         }
     }

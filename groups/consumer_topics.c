@@ -58,7 +58,9 @@ enum err consumer_table_add(struct consumer_table *t, uint64_t hash, struct list
             return e; /* Else longer chains. */
         }
     }
-    list_push_back(consumer_table_bucket(t, hash), link);
+    struct list *bucket = consumer_table_bucket(t, hash);
+    assert(bucket != NULL);
+    list_push_back(bucket, link);
     t->count++;
     return ERR_OK;
 }
