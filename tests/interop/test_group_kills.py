@@ -47,7 +47,7 @@ class ProcessGroup:
         """One member goes, in order or by kill -9; another comes. Neither waits for the group."""
         member = self.group.remove(rng.choice(self.group.living))
         again = self.load()
-        if rng.random() < 0.2:
+        if rng.random() < 0.1:
             member.kill()
         else:
             member.ask_to_end()
@@ -132,7 +132,7 @@ def kill_rounds(node, groups, rounds, rng):
     for _ in range(rounds):
         time.sleep(rng.uniform(0.2, 1.6))
         for group in groups:
-            if rng.random() < 0.5:
+            if rng.random() < 0.4:
                 group.disturb(rng)
         time.sleep(rng.uniform(0, 0.4)) # Into the rebalance.
         began = time.monotonic()

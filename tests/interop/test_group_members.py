@@ -36,6 +36,7 @@ class Row:
     in_ci: bool = False
     no_static: str = None # Why it has no static members.
     tells_commits: bool = True
+    session_ms: int = SESSION_MS # Of the classic protocol: longer where a process takes its time to close and to join.
     rolled_to: tuple = () # Online migration: restarted in turn into these protocols; without: into its own.
 
     @property
@@ -48,11 +49,11 @@ ROWS = [
     Row("confluent_kafka", "cooperative-sticky", True),
     Row("confluent_kafka", "consumer", True),
     Row("confluent_kafka", "range", True, rolled_to=("consumer", "range")),
-    Row("java", "range", True),
-    Row("java", "cooperative", True),
+    Row("java", "range", True, session_ms=12000),
+    Row("java", "cooperative", True, session_ms=12000),
     Row("java", "consumer", True),
-    Row("java", "cooperative", rolled_to=("consumer", "cooperative")),
-    Row("java", "range", rolled_to=("consumer", "range")),
+    Row("java", "cooperative", rolled_to=("consumer", "cooperative"), session_ms=12000),
+    Row("java", "range", rolled_to=("consumer", "range"), session_ms=12000),
     Row("franz_go", "cooperative-sticky", True),
     Row("franz_go", "consumer", True, no_static="it leaves without its instance id, which Kafka refuses, so that the "
         "instance is free only when its session ends"),
@@ -84,7 +85,7 @@ class Run:
         """The one called static has an instance id."""
         instance = "instance-1" if name.startswith("static") and not self.row.no_static else "-"
         return self.group.load([*self.client.member(), self.group_id, self.topic, protocol or self.row.protocol, instance,
-                                str(SESSION_MS), str(HEARTBEAT_MS)], name)
+                                str(self.row.session_ms), str(HEARTBEAT_MS)], name)
 
     def phase(self, what):
         """All settles; from now on nobody has a reason for changes, but what the next step gives."""
@@ -128,7 +129,7 @@ class Run:
         """Where the machine was too slow for the session, the others had a reason; it is tried again then."""
         began, again = self.restart(static, f"static again {attempt}")
         wait_for(lambda: f"{again.name}: the partitions it had ({self.group.describe()})", lambda: again.update().owned)
-        is_late = again.changed_at - began > 0.9e6 * SESSION_MS
+        is_late = again.changed_at - began > 0.9e6 * self.row.session_ms
         self.phase(again.name)
         if not is_late:
             self.windows.append(Window("static restart", began, time.monotonic_ns(), (static.name, again.name)))

@@ -199,15 +199,17 @@ class Group:
         return "; ".join(parts)
 
     def is_settled(self, quiet_ns):
-        """Every living member has partitions, each partition has one owner, and that has been so for a while."""
+        """Every living member has its share, each partition has one owner, and that has been so for a while."""
         self.update()
         owned = [member.owned for member in self.living]
-        return (all(owned) and sum(map(len, owned)) == len(self.partitions) and set().union(*owned) == self.partitions
+        sizes = [len(one) for one in owned]
+        is_shared = sum(sizes) == len(self.partitions) and set().union(*owned) == self.partitions
+        return (is_shared and max(sizes) - min(sizes) <= 1
                 and all(time.monotonic_ns() - member.changed_at > quiet_ns for member in self.living))
 
-    def settle(self, what, seconds=30, quiet=0.4):
+    def settle(self, what, seconds=60, quiet=0.4):
         """Waits; returns when the last change was."""
-        wait_for(lambda: f"{what}: every partition with one owner, every member with partitions ({self.describe()})",
+        wait_for(lambda: f"{what}: every partition with one owner, every member with its share ({self.describe()})",
                  lambda: self.is_settled(int(quiet * 1e9)), seconds)
         return max(member.changed_at for member in self.living)
 
