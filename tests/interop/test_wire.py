@@ -372,12 +372,12 @@ def test_transactions_are_refused():
         equal(c.init_producer_id("tx")[0], INVALID_REQUEST, "transactional id")
         error = c.produce(topic, 0, batch([b"x"], 1, 0, 0, attributes=0x10))[0]
         expect(error != NONE, "a transactional batch was taken")
-        for version in range(7):
-            answer = ask(c, "find_coordinator", version, {"key": "g", "coordinator_keys": ["g"] if version > 3 else []})
+        for version in range(1, 7):
+            answer = ask(c, "find_coordinator", version, {"key": "tx", "key_type": 1,
+                                                          "coordinator_keys": ["tx"] if version > 3 else []})
             answer = answer["coordinators"][0] if version > 3 else answer
             equal(answer["error_code"], INVALID_REQUEST, f"find_coordinator v{version}")
-            if version > 0:
-                expect("Consumer groups are not served" in answer["error_message"], answer["error_message"])
+            expect("Transactions are not served" in answer["error_message"], answer["error_message"])
 
 
 # ---- fetch ----
