@@ -65,7 +65,7 @@ struct client_member_request {
     struct client_member *member; /* NULL: it was freed. */
     struct client_call call;
     struct arena arena;
-    uint64_t serial; /* Of a commit's. */
+    uint64_t serial; /* Of a commit; of a heartbeat the member's life. */
     void (*on_answer)(struct client_member *m, struct client_member_request *x);
 };
 
@@ -111,7 +111,8 @@ struct client_member {
     int32_t epoch;
     int32_t coordinator_id; /* -1: to be asked for. */
     bool is_seeking;        /* That is on its way. */
-    bool is_beating;        /* A heartbeat is on its way. */
+    uint32_t beats_count;   /* Heartbeats on their way: one, and a goodbye. */
+    uint64_t life;          /* Answers to what was said in an earlier one mean nothing. */
     bool is_fetching_offsets;
     bool is_known;     /* A join was sent: the group may know the member. */
     bool is_leave_due; /* Before anything else. */
@@ -171,7 +172,7 @@ void client_members_turn(struct client *c, uint64_t *next_us);
 void client_member_forget_coordinator(struct client_member *m);
 /* The group does not count on the member any more. */
 void client_member_lose(struct client_member *m);
-/* Says goodbye, as soon as the latest heartbeat is answered. */
+/* Says goodbye, at once: a heartbeat that the coordinator keeps is answered then. */
 void client_member_leave(struct client_member *m);
 /* Out for good, with what poll tells. */
 void client_member_fail(struct client_member *m, enum err e, const char *why);

@@ -502,10 +502,10 @@ close_member(struct client_member *m, uint64_t deadline_us, char why[CLIENT_WHY_
     }
     m->state = CLIENT_MEMBER_OUT;
     client_wake(c, 0);
-    while ((m->is_leave_due || m->is_beating) && client_now_us(c) < deadline_us) {
+    while ((m->is_leave_due || m->beats_count > 0) && client_now_us(c) < deadline_us) {
         client_wait(c, deadline_us);
     }
-    if (e == ERR_OK && (m->is_leave_due || m->is_beating)) {
+    if (e == ERR_OK && (m->is_leave_due || m->beats_count > 0)) {
         e = client_say(why, ERR_TIMED_OUT, "the coordinator did not answer in time");
     }
     return e;

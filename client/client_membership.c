@@ -47,6 +47,7 @@ void client_member_lose(struct client_member *m)
 {
     if (m->state == CLIENT_MEMBER_IN || m->state == CLIENT_MEMBER_JOINING) {
         m->state = CLIENT_MEMBER_LOST;
+        m->life++;
         client_changed(m->client);
     }
 }
@@ -271,11 +272,11 @@ static void on_beat(struct client_member *m, struct client_member_request *x)
 {
     const struct consumer_group_heartbeat_request *request = x->call.request;
     const struct consumer_group_heartbeat_response *response = x->call.response;
-    m->is_beating = false;
+    m->beats_count--;
     if (request->member_epoch < 0) {
         return; /* Left, or as good as. */
     }
-    if (m->state != CLIENT_MEMBER_IN && m->state != CLIENT_MEMBER_JOINING) {
+    if (x->serial != m->life || m->state == CLIENT_MEMBER_OUT) {
         return; /* It is over meanwhile, whatever the answer is. */
     }
     if (x->call.err != ERR_OK) {
@@ -402,7 +403,8 @@ static void beat(struct client_member *m)
         m->is_full = false;
         m->is_owned_due = false;
     }
-    m->is_beating = true;
+    m->beats_count++;
+    x->serial = m->life;
     m->beaten_us = client_now_us(m->client);
     client_member_request_send(x, m->coordinator_id);
 }
@@ -420,11 +422,11 @@ static uint64_t poll_deadline_us(const struct client_member *m)
 /* When something is to be said; UINT64_MAX: not before something changes. */
 static uint64_t due_us(const struct client_member *m)
 {
-    if (m->is_beating || (m->is_leave_due && m->failures > 0)) {
-        return UINT64_MAX;
-    }
     if (m->is_leave_due) {
-        return 0;
+        return m->failures > 0 ? UINT64_MAX : 0;
+    }
+    if (m->beats_count > 0) {
+        return UINT64_MAX;
     }
     if (m->state != CLIENT_MEMBER_IN && m->state != CLIENT_MEMBER_JOINING) {
         return UINT64_MAX;

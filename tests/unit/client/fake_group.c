@@ -108,6 +108,12 @@ static void answer_beat(struct fake_group *g, const struct fake_request *r, int1
     if (g->is_mute) {
         return;
     }
+    if (g->is_keeping && request->member_epoch > 0 && request->topic_partitions == NULL &&
+        !g->is_assignment_due && !g->has_kept && code == KAFKA_NONE) {
+        g->kept = *r;
+        g->has_kept = true;
+        return;
+    }
     consumer_group_heartbeat_response_init(&response);
     response.error_code = code;
     response.member_epoch = request->member_epoch < 0 ? request->member_epoch : g->epoch;
@@ -361,6 +367,10 @@ static void serve(struct fake_broker *b, const struct fake_request *r)
 {
     struct fake_group *g = container_of(b, struct fake_group, broker);
     int16_t code = KAFKA_NONE;
+    if (g->has_kept && g->kept.connection == r->connection) {
+        fake_group_release(g);
+        g->is_keeping = true;
+    }
     if (goes_wrong(g, r, &code)) {
         return;
     }
@@ -428,6 +438,13 @@ void fake_group_fail(struct fake_group *g, int16_t api_key, int16_t code, size_t
     g->failing_api = api_key;
     g->failing_code = code;
     g->failing_count = count;
+}
+
+void fake_group_release(struct fake_group *g)
+{
+    cr_assert(g->has_kept);
+    g->is_keeping = g->has_kept = false;
+    answer_beat(g, &g->kept, KAFKA_NONE);
 }
 
 void fake_group_expect(struct fake_group *g, const char *wanted)

@@ -29,7 +29,10 @@ struct fake_group {
     int32_t epoch;     /* That the member is given. */
     uint32_t assigned; /* A bit for each partition. */
     bool is_assignment_due;
-    bool is_mute;        /* Heartbeats are not answered. */
+    bool is_mute;    /* Heartbeats are not answered. */
+    bool is_keeping; /* Those without news are answered when something else comes. */
+    struct fake_request kept;
+    bool has_kept;
     int32_t coordinator; /* Its port is FAKE_PORT - FAKE_NODE_ID + this. */
     int64_t committed[FAKE_GROUP_PARTITIONS];
     int64_t ends[FAKE_GROUP_PARTITIONS];
@@ -55,6 +58,8 @@ struct client *fake_group_client(struct fake_group *g);
 void fake_group_assign(struct fake_group *g, int32_t epoch, uint32_t partitions);
 /* The next answers of an api, so many; code KAFKA_NONE: the connection ends instead. */
 void fake_group_fail(struct fake_group *g, int16_t api_key, int16_t code, size_t count);
+/* Answers the heartbeat that is kept, and keeps none any more. */
+void fake_group_release(struct fake_group *g);
 /* More records. */
 void fake_group_grow(struct fake_group *g, int32_t partition, int64_t count);
 /* Compares what came since the last look, and forgets it. */

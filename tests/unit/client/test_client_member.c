@@ -596,6 +596,44 @@ Test(client_member, close_at_every_step)
     }
 }
 
+/* A coordinator may keep a heartbeat until there is news: who leaves does not wait for that. */
+Test(client_member, a_kept_heartbeat_delays_no_goodbye)
+{
+    start_with(1);
+    group.is_keeping = true;
+    fake_broker_pass(&group.broker, client, 6 * (uint64_t)SECOND_US);
+    fake_group_expect(&group, "beat 1; ");
+    const uint64_t before_us = group.broker.clock.now_us;
+    cr_assert(eq(int, client_member_close(member, 10000), ERR_OK));
+    cr_assert(le(u64, group.broker.clock.now_us, before_us + 100000));
+    fake_group_expect(&group, "beat 1; leave -1; "); /* Written again when it was answered. */
+}
+
+/* The answer to a heartbeat of an earlier life is none to the join. */
+Test(client_member, an_answer_from_an_earlier_life)
+{
+    options.poll_interval_ms_max = 6000;
+    start_with(1);
+    group.is_keeping = true;
+    fake_broker_pass(&group.broker, client, 5 * (uint64_t)SECOND_US);
+    cr_assert(group.has_kept);
+    client_lock(client);
+    client_member_lose(member); /* As if fenced in another way. */
+    client_unlock(client);
+    fake_group_assign(&group, 8, 1);
+    group.committed[0] = 3;
+    expect_nothing(ERR_TIMED_OUT);
+    /* The kept one is not answered yet. */
+    cr_assert(eq(int, member->state, CLIENT_MEMBER_JOINING));
+    group.epoch = 3;
+    group.trace_size = 0;
+    fake_group_release(&group);
+    group.epoch = 8;
+    expect_nothing(ERR_TIMED_OUT);
+    fake_group_expect(&group, "beat 1; join t; beat 8 owns 0; fetch 0; ");
+    cr_assert(eq(i32, member->epoch, 8));
+}
+
 /* Without time the member is just gone; its group notices by its session timeout. */
 Test(client_member, close_without_waiting)
 {
