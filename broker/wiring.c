@@ -452,6 +452,23 @@ static bool is_ready(void *context, char ret_reason[ADMIN_REASON_SIZE])
     return false;
 }
 
+/* After the count that are there; returns how many there are now. */
+static uint32_t add_group_problems(const struct broker *b,
+                                   struct admin_problem ret[ADMIN_PROBLEMS_MAX],
+                                   uint32_t count)
+{
+    struct group_problem problems[GROUP_LIMIT_COUNT];
+    const uint32_t more = groups_problems(groups_set_get(b->groups, 0), problems);
+    for (uint32_t i = 0; i < more && count < ADMIN_PROBLEMS_MAX; i++) {
+        ret[count++] = (struct admin_problem){
+            .code = problems[i].code,
+            .subject = problems[i].subject,
+            .action = problems[i].action,
+        };
+    }
+    return count;
+}
+
 static uint32_t find_problems(void *context, struct admin_problem ret[ADMIN_PROBLEMS_MAX])
 {
     struct broker *b = context;
@@ -468,7 +485,7 @@ static uint32_t find_problems(void *context, struct admin_problem ret[ADMIN_PROB
             .action = problems[i].action,
         };
     }
-    return count;
+    return add_group_problems(b, ret, count);
 }
 
 /* Before anything that takes long, so that it can be asked what the broker waits for. */

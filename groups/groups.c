@@ -12,6 +12,7 @@
 #include "core/utf8.h"
 #include "groups/coordinator.h"
 #include "groups/lag.h"
+#include "groups/limits.h"
 #include "groups/memory.h"
 #include "groups/proposal.h"
 #include "groups/settings.h"
@@ -62,6 +63,7 @@ struct groups {
     struct group_memory memory;
     struct coordinator_env env;
     struct lag *lag; /* NULL = there was no memory for it. */
+    struct limits limits;
 };
 
 struct groups_set {
@@ -597,6 +599,14 @@ static void for_each_active(void *context,
     }
 }
 
+static void on_pass(void *context)
+{
+    struct groups *g = context;
+    if (!g->is_quiescing) {
+        limits_look(&g->limits);
+    }
+}
+
 static void start_lag(struct groups *g)
 {
     const struct lag_options options = {
@@ -605,6 +615,7 @@ static void start_lag(struct groups *g)
         .memory = &g->memory,
         .context = g,
         .for_each = for_each_active,
+        .on_pass = on_pass,
     };
     if (lag_new(&options, &g->lag) != ERR_OK) {
         log_warn(g->s->log, "group_lag_not_measured", "reason=no_memory");
@@ -633,8 +644,17 @@ void groups_start(struct groups *g, struct shard *s, struct cluster *c)
     };
     timer_init(&g->metadata_timer, on_metadata_timer);
     g->s = s;
+    g->limits.s = s;
+    g->limits.memory = &g->memory;
+    g->limits.settings = g->set->settings;
+    g->limits.reader = &g->set->groups[0].limits;
     start_lag(g);
     groups_on_metadata(g);
+}
+
+uint32_t groups_problems(const struct groups *g, struct group_problem ret[GROUP_LIMIT_COUNT])
+{
+    return limits_list(&g->limits, ret);
 }
 
 void groups_quiesce(struct groups *g)

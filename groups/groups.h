@@ -21,6 +21,7 @@
 #include "core/slice.h"
 #include "core/xmsg.h"
 #include "groups/call.h"
+#include "groups/limits.h"
 
 struct cluster;
 struct cluster_set;
@@ -42,6 +43,9 @@ struct groups *groups_set_get(struct groups_set *set, uint16_t shard_id);
 void groups_start(struct groups *g, struct shard *s, struct cluster *c);
 /* Topics or configurations changed; cheap, looked at a little later. */
 void groups_on_metadata(struct groups *g);
+/* What an operator has to know of the groups of all shards: of shard 0. Returns how many there are.
+ */
+uint32_t groups_problems(const struct groups *g, struct group_problem ret[GROUP_LIMIT_COUNT]);
 /* The first step of a stop: all calls are answered, further ones get NOT_COORDINATOR. Harmless if
  * never started. */
 void groups_quiesce(struct groups *g);

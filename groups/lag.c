@@ -402,6 +402,7 @@ static void end_pass(struct lag *l)
         }
     }
     l->totals = l->sums;
+    l->o.on_pass(l->o.context);
     if (!l->is_stopping) {
         const uint64_t rest_us = (l->o.s->now_us - l->began_us) * REST_FACTOR;
         timer_arm(&l->o.s->timers,

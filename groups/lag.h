@@ -31,7 +31,7 @@ struct shard;
 enum {
     LAG_SERIES_MAX = 1000,
     LAG_LINES_MAX = 10000, /* Committed offsets that one pass looks at. */
-    LAG_PERIOD_MS = 5000,
+    LAG_PERIOD_MS = 2000,
 };
 
 struct lag_options {
@@ -43,6 +43,7 @@ struct lag_options {
     void (*for_each)(void *context,
                      void (*visit)(void *visitor, const struct coordinator *c),
                      void *visitor);
+    void (*on_pass)(void *context); /* One is over. */
 };
 
 /* The first pass comes soon. ERR_BUSY without memory. */

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""How far groups are behind, on /metrics: in records and in time, by group and topic, and by partition; and what goes away
-with a group or a topic."""
+"""How far groups are behind, on /metrics: in records and in time, by group and topic, and by partition; what goes away
+with a group or a topic; and what the health page says of groups."""
+import json
 import re
 import time
 import urllib.request
@@ -12,7 +13,7 @@ from support.wire import Connection, batch
 
 NONE, COORDINATOR_EARLY = 0, (14, 15, 16)
 HOUR = 3600
-WAIT_SECONDS = 40  # A pass every five seconds, on a machine that is busy.
+WAIT_SECONDS = 40  # A pass every two seconds, on a machine that is busy.
 
 data = fresh_dir("group_lag") / "data"
 SAMPLE = re.compile(r"^(\w+)\{(.*)\} (\d+)$", re.M)
@@ -97,6 +98,36 @@ def test_lag_after_a_restart_and_what_goes():
         found = ask(c, "offset_fetch", 8, {"require_stable": 0, "groups": [{"group_id": 'g "1"', "topics": None}]})
         equal(found["groups"][0]["topics"], [], "a topic made again inherits nothing")
         equal(node.stop()[0], 0, "stops")
+
+
+def problems(node):
+    with urllib.request.urlopen(f"http://{node.admin}/healthz", timeout=10) as answer:
+        return [p["code"] for p in json.load(answer)["problems"]]
+
+
+def await_problems(node, wanted):
+    ends = time.monotonic() + WAIT_SECONDS
+    while problems(node) != wanted:
+        expect(time.monotonic() < ends, f"{problems(node)}, wanted {wanted}")
+        time.sleep(0.2)
+
+
+def test_the_number_of_groups_is_bounded():
+    directory = fresh_dir("group_limit") / "data"
+    with Node(directory, "--cores", "0", "--set", "coreflume.groups.max=3") as node, Connection(node.kafka) as c:
+        equal(c.create_topic("t"), NONE, "create")
+        groups = [f"g{i}" for i in range(4)]
+        for group in groups:
+            commit(c, group, "t", {0: 0})
+        refused = ask(c, "offset_commit", 8, {"group_id": "more", "member_id": "", "generation_id_or_member_epoch": -1, "topics": [
+            {"name": "t", "partitions": [{"partition_index": 0, "committed_offset": 0, "committed_metadata": ""}]}]})
+        equal(refused["topics"][0]["partitions"][0]["error_code"], 15, "one too many: to be tried again")
+        await_problems(node, ["groups_full"])
+        ask(c, "delete_groups", 2, {"groups_names": groups[1:]})
+        commit(c, "more", "t", {0: 0})
+        await_problems(node, [])
+        lines = [line.split()[2] for line in node.log_path.read_text().splitlines() if "group_limit_" in line]
+        equal(lines, ["group_limit_reached:", "group_limit_over:"], "once each")
 
 
 run_all(globals())
