@@ -27,25 +27,45 @@ struct list *consumer_table_bucket(const struct consumer_table *t, uint64_t hash
     return t->buckets_count == 0 ? NULL : &t->buckets[hash & (t->buckets_count - 1)];
 }
 
-static enum err table_grow(struct consumer_table *t)
+static struct list *new_buckets(uint32_t count)
 {
-    const uint32_t count = t->buckets_count == 0 ? BUCKETS_MIN : t->buckets_count * 2;
     struct list *buckets = calloc(count, sizeof(*buckets));
-    if (buckets == NULL) {
-        return ERR_BUSY;
-    }
-    for (uint32_t i = 0; i < count; i++) {
+    for (uint32_t i = 0; buckets != NULL && i < count; i++) {
         list_init(&buckets[i]);
     }
-    for (uint32_t i = 0; i < t->buckets_count; i++) {
+    return buckets;
+}
+
+static void push(struct consumer_table *t, struct list *link)
+{
+    struct list *bucket = consumer_table_bucket(t, hash_of(link));
+    assert(bucket != NULL);
+    assert(bucket->prev != NULL); /* It is a list: new_buckets. */
+    list_push_back(bucket, link);
+}
+
+/* Moves all of it to more buckets. */
+static void move_items(struct consumer_table *from, struct consumer_table *to)
+{
+    for (uint32_t i = 0; i < from->buckets_count; i++) {
         struct list *link = NULL;
-        while ((link = list_pop_front(&t->buckets[i])) != NULL) {
-            list_push_back(&buckets[hash_of(link) & (count - 1)], link);
+        while ((link = list_pop_front(&from->buckets[i])) != NULL) {
+            push(to, link);
         }
     }
+}
+
+static enum err table_grow(struct consumer_table *t)
+{
+    struct consumer_table grown = *t;
+    grown.buckets_count = t->buckets_count == 0 ? BUCKETS_MIN : t->buckets_count * 2;
+    grown.buckets = new_buckets(grown.buckets_count);
+    if (grown.buckets == NULL) {
+        return ERR_BUSY;
+    }
+    move_items(t, &grown);
     free(t->buckets);
-    t->buckets = buckets;
-    t->buckets_count = count;
+    *t = grown;
     return ERR_OK;
 }
 
@@ -58,9 +78,7 @@ enum err consumer_table_add(struct consumer_table *t, uint64_t hash, struct list
             return e; /* Else longer chains. */
         }
     }
-    struct list *bucket = consumer_table_bucket(t, hash);
-    assert(bucket != NULL);
-    list_push_back(bucket, link);
+    push(t, link);
     t->count++;
     return ERR_OK;
 }
