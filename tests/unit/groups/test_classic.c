@@ -2,6 +2,7 @@
  * next. How to read them: classic_script.h. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <stdio.h>
 
 #include "kafka/proto/join_group.h"
 
@@ -97,6 +98,31 @@ Test(classic, an_empty_group_id_is_none)
     cr_assert(out->protocol_name.data == NULL, "null in v7 and later");
     out = rig_answer(rig_send(r, GROUP_JOIN, 6, "", &join));
     cr_assert(out->protocol_name.data != NULL, "and empty before");
+    rig_free(r);
+}
+
+static int16_t join_with_protocols(struct rig *r, size_t count)
+{
+    struct join_group_request *in = rig_alloc(r, 1, sizeof(*in));
+    join_group_request_init(in);
+    in->session_timeout_ms = 10000;
+    in->protocol_type = slice_of_string("consumer");
+    in->protocols = rig_alloc(r, count, sizeof(*in->protocols));
+    in->protocols_count = count;
+    for (size_t i = 0; i < count; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "p%zu", i);
+        in->protocols[i].name = rig_text(r, name);
+    }
+    const struct join_group_response *out = rig_answer(rig_send(r, GROUP_JOIN, 9, "g", in));
+    return out->error_code;
+}
+
+Test(classic, a_member_speaks_so_many_protocols_at_most)
+{
+    struct rig *r = rig_new();
+    cr_assert(eq(i16, join_with_protocols(r, 100), KAFKA_MEMBER_ID_REQUIRED));
+    cr_assert(eq(i16, join_with_protocols(r, 101), KAFKA_INCONSISTENT_GROUP_PROTOCOL));
     rig_free(r);
 }
 
