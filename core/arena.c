@@ -1,6 +1,5 @@
 #include "core/arena.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,6 +75,7 @@ void arena_reset(struct arena *a)
         free_block(a);
     }
     a->used_size = 0;
+    a->is_over_budget = false;
     a->cursor = a->blocks == NULL ? NULL : a->blocks->data;
     a->end = a->blocks == NULL ? NULL : a->blocks->data + a->blocks->size;
 }
@@ -93,6 +93,7 @@ static bool add_block(struct arena *a, size_t size)
         block_size = size;
     }
     if (!charge(a->budget, block_size)) {
+        a->is_over_budget = true;
         return false;
     }
     struct arena_block *block = malloc(sizeof(*block) + block_size);

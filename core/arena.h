@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,7 @@ struct arena {
     size_t used_size; /* Bytes handed out and lost to alignment. */
     size_t size_max;
     struct arena_budget *budget; /* NULL = none. */
+    bool is_over_budget;         /* It was the budget that refused, since the last reset. */
 };
 
 void arena_init(struct arena *a, size_t size_max);

@@ -118,6 +118,9 @@ void request_answer_nothing(struct request *r)
 
 void request_abort(struct request *r, const char *why)
 {
+    if (r->arena.is_over_budget) { /* It is not this one's fault, or not alone. */
+        why = "\"all requests together take too much memory: raise --memory\"";
+    }
     if (request_may_complain(r)) {
         log_warn(r->d->s->log,
                  "request_refused",

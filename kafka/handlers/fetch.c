@@ -1,5 +1,6 @@
 /* Fetch, as a task:
  *
+ *   WAIT_ROOM -> WAIT_PEEK ...    (or DONE: an answer that names nothing)
  *   WAIT_PEEK -> WAIT_DATA -> WAIT_CANCEL -+-> WAIT_READ -> DONE
  *       |                                  |     |   ^
  *       +----------------------------------+     v   |
@@ -8,6 +9,9 @@
  * Each partition's shard is asked what there is to read (peek). If that is less than min_bytes, the
  * shards tell when more is committed (wait), and only partitions that moved are asked again. Then
  * memory is granted in the order of the request, and the shards read into it.
+ *
+ * Fetches that wait may take a part of the memory of requests, so that others of any kind find
+ * some: a further one waits for the room its partitions take, at most as long as it would for data.
  *
  * In a session (KIP-227) the request's partitions are the session's, and the answer leaves out
  * those that did not change (fetch_session.c).
@@ -24,9 +28,13 @@ enum {
     VERSION_STORAGE_ERROR = 6, /* Knows KAFKA_STORAGE_ERROR. */
     ISOLATION_READ_COMMITTED = 1,
     OWNER_RETRY_US = 10 * 1000,
+    ROOM_RETRY_US = 20 * 1000,
+    /* Parts of the memory of requests that fetches leave to others. */
+    ROOM_SHARES = 4,
 };
 
 static const struct sm_state fetch_states[FETCH_STATE_COUNT] = {
+    [FETCH_WAIT_ROOM] = {"WAIT_ROOM", SM_BIT(FETCH_WAIT_PEEK) | SM_BIT(FETCH_DONE)},
     [FETCH_WAIT_PEEK] = {"WAIT_PEEK", SM_BIT(FETCH_WAIT_DATA) | SM_BIT(FETCH_WAIT_READ)},
     [FETCH_WAIT_DATA] = {"WAIT_DATA", SM_BIT(FETCH_WAIT_CANCEL)},
     [FETCH_WAIT_CANCEL] = {"WAIT_CANCEL", SM_BIT(FETCH_WAIT_READ)},
@@ -360,68 +368,7 @@ static void end_memory_wait(struct fetch *f)
     fetch_start_reads(f);
 }
 
-/* One step; true if the next can be tried at once. */
-static bool step(struct fetch *f)
-{
-    switch ((enum fetch_state)f->state) {
-    case FETCH_WAIT_PEEK:
-        if (f->ops_pending > 0) {
-            return false;
-        }
-        if (is_satisfied(f)) {
-            move(f, FETCH_WAIT_READ);
-            fetch_start_reads(f);
-            return true;
-        }
-        move(f, FETCH_WAIT_DATA);
-        start_parking(f, f->deadline_us);
-        start_waits(f);
-        return false;
-    case FETCH_WAIT_DATA:
-        if (!is_satisfied(f)) {
-            start_waits(f);
-            return false;
-        }
-        move(f, FETCH_WAIT_CANCEL);
-        end_parking(f);
-        cancel_waits(f);
-        return true;
-    case FETCH_WAIT_CANCEL:
-        if (f->ops_pending > 0 || f->cancels_pending > 0) {
-            return false;
-        }
-        move(f, FETCH_WAIT_READ);
-        fetch_start_reads(f);
-        return true;
-    case FETCH_WAIT_READ:
-        if (f->ops_pending > 0) {
-            return false;
-        }
-        end_reads(f);
-        return f->state == FETCH_DONE;
-    case FETCH_WAIT_MEMORY:
-        end_memory_wait(f);
-        return true;
-    case FETCH_DONE:
-    case FETCH_STATE_COUNT:
-        break;
-    }
-    return false;
-}
-
-/* Goes as far as it can. */
-static void fetch_run(struct fetch *f)
-{
-    while (step(f)) {
-    }
-    if (f->state == FETCH_DONE) {
-        struct request *r = f->request;
-        fetch_answer(f);
-        request_release(r); /* May free f. */
-    }
-}
-
-/* ---- the request ---- */
+/* ---- its partitions ---- */
 
 static bool is_from_replica(const struct request *r)
 {
@@ -484,15 +431,34 @@ prepare_topic(struct fetch *f, const struct fetch_request_topic *in, struct fetc
     return true;
 }
 
+static size_t count_parts(const struct fetch_request *in)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < in->topics_count; i++) {
+        count += in->topics[i].partitions_count;
+    }
+    return count;
+}
+
+/* Whether there is room for what prepare takes. One that is too large for the fetches' share tries
+ * when it has the memory for itself. */
+static bool has_room(const struct fetch *f)
+{
+    const struct fetch_request *in = fetch_in(f);
+    const struct arena_budget *all = &f->request->d->arenas;
+    const size_t size_max = all->size_max - all->size_max / ROOM_SHARES;
+    const size_t size =
+        count_parts(in) * (sizeof(struct fetch_part) + sizeof(struct fetch_response_partition)) +
+        in->topics_count * sizeof(struct fetch_response_topic);
+    return (all->size <= size_max && size <= size_max - all->size) || all->size <= size_max / 2;
+}
+
 static bool prepare(struct fetch *f)
 {
     struct request *r = f->request;
     const struct fetch_request *in = r->in;
-    for (size_t i = 0; i < in->topics_count; i++) {
-        f->parts_count += in->topics[i].partitions_count;
-    }
+    f->parts_count = count_parts(in);
     f->parts = request_alloc(r, f->parts_count, sizeof(*f->parts));
-    fetch_response_init(&f->out);
     f->out.responses = request_alloc(r, in->topics_count, sizeof(*f->out.responses));
     if (f->parts == NULL || f->out.responses == NULL) {
         return false;
@@ -506,6 +472,114 @@ static bool prepare(struct fetch *f)
     }
     return true;
 }
+
+/* False: it takes more than a request may. */
+static bool begin(struct fetch *f)
+{
+    if (!prepare(f)) {
+        return false;
+    }
+    f->is_prepared = true;
+    move(f, FETCH_WAIT_PEEK);
+    for (size_t i = 0; i < f->parts_count; i++) {
+        struct fetch_part *part = &f->parts[i];
+        if (part->state == PART_CHECKING) {
+            fetch_submit(f, part, PARTITION_TERM_END);
+        } else if (part->state == PART_PEEKING) {
+            fetch_submit(f, part, PARTITION_PEEK);
+        }
+    }
+    return true;
+}
+
+static bool step_room(struct fetch *f)
+{
+    end_parking(f);
+    if (has_room(f)) {
+        f->is_too_large = !begin(f);
+        if (f->is_too_large) {
+            move(f, FETCH_DONE);
+        }
+        return true;
+    }
+    const uint64_t now_us = f->request->d->s->now_us;
+    if (f->is_expired || is_ending(f) || now_us >= f->deadline_us) {
+        move(f, FETCH_DONE);
+        return true;
+    }
+    const uint64_t retry_us = now_us + ROOM_RETRY_US;
+    start_parking(f, retry_us < f->deadline_us ? retry_us : f->deadline_us);
+    return false;
+}
+
+/* One step; true if the next can be tried at once. */
+static bool step(struct fetch *f)
+{
+    switch ((enum fetch_state)f->state) {
+    case FETCH_WAIT_ROOM:
+        return step_room(f);
+    case FETCH_WAIT_PEEK:
+        if (f->ops_pending > 0) {
+            return false;
+        }
+        if (is_satisfied(f)) {
+            move(f, FETCH_WAIT_READ);
+            fetch_start_reads(f);
+            return true;
+        }
+        move(f, FETCH_WAIT_DATA);
+        start_parking(f, f->deadline_us);
+        start_waits(f);
+        return false;
+    case FETCH_WAIT_DATA:
+        if (!is_satisfied(f)) {
+            start_waits(f);
+            return false;
+        }
+        move(f, FETCH_WAIT_CANCEL);
+        end_parking(f);
+        cancel_waits(f);
+        return true;
+    case FETCH_WAIT_CANCEL:
+        if (f->ops_pending > 0 || f->cancels_pending > 0) {
+            return false;
+        }
+        move(f, FETCH_WAIT_READ);
+        fetch_start_reads(f);
+        return true;
+    case FETCH_WAIT_READ:
+        if (f->ops_pending > 0) {
+            return false;
+        }
+        end_reads(f);
+        return f->state == FETCH_DONE;
+    case FETCH_WAIT_MEMORY:
+        end_memory_wait(f);
+        return true;
+    case FETCH_DONE:
+    case FETCH_STATE_COUNT:
+        break;
+    }
+    return false;
+}
+
+/* Goes as far as it can. */
+static void fetch_run(struct fetch *f)
+{
+    while (step(f)) {
+    }
+    if (f->state == FETCH_DONE) {
+        struct request *r = f->request;
+        if (f->is_too_large) {
+            request_abort(r, "too many partitions");
+        } else {
+            fetch_answer(f);
+        }
+        request_release(r); /* May free f. */
+    }
+}
+
+/* ---- the request ---- */
 
 static void refuse(struct request *r, enum kafka_error error)
 {
@@ -524,8 +598,9 @@ void handle_fetch(struct request *r)
         request_abort(r, "no memory");
         return;
     }
-    f->state = FETCH_WAIT_PEEK;
+    f->state = FETCH_WAIT_ROOM;
     f->request = r;
+    fetch_response_init(&f->out);
     f->memory.on_memory = on_memory;
     timer_init(&f->timer, on_timeout);
     f->deadline_us = r->d->s->now_us + (in->max_wait_ms > 0 ? (uint64_t)in->max_wait_ms * 1000 : 0);
@@ -534,18 +609,6 @@ void handle_fetch(struct request *r)
         refuse(r, error);
         return;
     }
-    if (!prepare(f)) {
-        request_abort(r, "too many partitions");
-        return;
-    }
     request_hold(r);
-    for (size_t i = 0; i < f->parts_count; i++) {
-        struct fetch_part *part = &f->parts[i];
-        if (part->state == PART_CHECKING) {
-            fetch_submit(f, part, PARTITION_TERM_END);
-        } else if (part->state == PART_PEEKING) {
-            fetch_submit(f, part, PARTITION_PEEK);
-        }
-    }
     fetch_run(f);
 }

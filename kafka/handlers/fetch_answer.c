@@ -369,7 +369,8 @@ void fetch_answer(struct fetch *f)
     };
     struct wbuf head;
     wbuf_init(&head, ANSWER_HEAD_SIZE_MAX);
-    enum err e = refs.refs == NULL ? ERR_TOO_LARGE : request_encode_header(r, &head);
+    const bool has_refs = refs.refs != NULL || f->parts_count == 0;
+    enum err e = has_refs ? request_encode_header(r, &head) : ERR_TOO_LARGE;
     if (e == ERR_OK) {
         e = fetch_response_encode_refs(&head, &refs, r->version, &f->out);
     }

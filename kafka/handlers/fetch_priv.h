@@ -55,6 +55,7 @@ struct fetch_part {
 };
 
 enum fetch_state {
+    FETCH_WAIT_ROOM, /* In the memory of requests. */
     FETCH_WAIT_PEEK,
     FETCH_WAIT_DATA,
     FETCH_WAIT_CANCEL,
@@ -83,6 +84,8 @@ struct fetch {
     size_t parts_count;
     size_t ops_pending;     /* Partition operations in flight. */
     size_t cancels_pending; /* Their cancellations. */
+    bool is_prepared;       /* It has parts, if it named any. */
+    bool is_too_large;      /* For the memory one request may take. */
     bool is_failed;         /* Some part has an error: the answer does not wait. */
     bool is_expired;        /* max_wait_ms passed, or nobody waits any more. */
     bool is_starved;        /* Some part got no memory to be read into. */

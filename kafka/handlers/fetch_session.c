@@ -166,6 +166,10 @@ static void leave_out_unchanged(struct fetch *f, struct fetch_session *session)
 void fetch_end_session(struct fetch *f)
 {
     struct fetch_sessions *fs = f->request->d->fetch_sessions;
+    if (!f->is_prepared) { /* Nothing is known of its partitions: none has changed. */
+        f->out.session_id = f->session_use == FETCH_IN_SESSION ? f->session_id : FETCH_SESSION_NONE;
+        return;
+    }
     if (f->session_use == FETCH_OPENS_SESSION) {
         open_session(f, fs);
         return;

@@ -6,6 +6,7 @@
 
 #include "kafka/proto/error_codes.h"
 #include "kafka/proto/fetch.h"
+#include "kafka/request.h"
 #include "storage/batch.h"
 
 #include "tests/support/kafka_rig.h"
@@ -418,6 +419,47 @@ Test(fetch, waits_for_memory)
         if (!is_late) {
             end_read(&g, 0, 500);
             expect_records(answer(&g), 0, 500);
+        }
+        kafka_rig_done(&g);
+    }
+}
+
+/* Other fetches that wait hold what requests may take of memory: a further one waits for room, and
+ * is answered in time if there comes none. It closed the connection once, with "too many
+ * partitions". */
+Test(fetch, waits_for_room_among_the_requests)
+{
+    enum { LEFT = 16 << 10 };
+    for (int is_late = 0; is_late <= 1; is_late++) {
+        struct kafka_rig g;
+        setup(&g);
+        struct arena_budget *all = &g.dispatch->arenas;
+        const size_t held_size = all->size_max - all->size - LEFT;
+        all->size += held_size;
+        struct wish many = plain;
+        many.parts_count = PARTS_MAX;
+        send_fetch(&g, &many);
+        kafka_rig_advance(&g, (MAX_WAIT_MS - 100) * 1000);
+        cr_assert(eq(u32, g.cluster.ops_count, 0));
+        cr_assert(eq(ptr, (void *)answer(&g), NULL), "it would spin");
+        if (is_late) {
+            kafka_rig_advance(&g, 200 * 1000);
+            const struct fetch_response *out = answer(&g);
+            cr_assert(out != NULL, "the connection is there");
+            cr_assert(eq(int, out->error_code, KAFKA_NONE));
+            cr_assert(eq(sz, out->responses_count, 0));
+        }
+        all->size -= held_size;
+        if (!is_late) {
+            kafka_rig_advance(&g, 50 * 1000);
+            for (int32_t i = 0; i < PARTS_MAX; i++) {
+                end_peek(&g, i, i == 3 ? 500 : 0);
+            }
+            while (g.cluster.cancels_count > 0) {
+                end_cancels(&g);
+            }
+            end_read(&g, 3, 500);
+            expect_records(answer(&g), 3, 500);
         }
         kafka_rig_done(&g);
     }
