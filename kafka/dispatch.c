@@ -16,7 +16,10 @@ enum {
     REQUESTS_IDLE_MAX = 64,
     HEADER_FIXED_SIZE = 8, /* Key, version, correlation id. */
     LABELS_SIZE = 40,
-    FETCH_MEMORY_SHARE = 8,  /* One answer takes at most this part of a shard's memory. */
+    FETCH_MEMORY_SHARE = 8, /* One answer takes at most this part of a shard's memory. */
+    DEFER_RETRY_US = 5 * 1000,
+    DEFER_TURN_MAX = 64,     /* Deferred requests that are begun in one turn. */
+    DEFER_SHARE = 16,        /* What is kept for those that run. */
     ARENAS_MEMORY_SHARE = 4, /* All requests' arenas: as much as this part, beside the pool. */
 };
 
@@ -69,6 +72,16 @@ static void request_free(struct request *r)
 {
     arena_done(&r->arena);
     free(r);
+}
+
+/* Their first blocks count, too. */
+static void drop_idle(struct dispatch *d)
+{
+    struct list *node = NULL;
+    while ((node = list_pop_front(&d->idle)) != NULL) {
+        request_free(container_of(node, struct request, link));
+    }
+    d->idle_count = 0;
 }
 
 /* Everything but memory starts afresh. */
@@ -142,6 +155,65 @@ static enum err decode(struct request *r, struct slice frame)
     return e;
 }
 
+/* Decodes and handles it. False, and nothing happened: there is no memory now, and others, which
+ * have it, will give it back. */
+static bool begin(struct request *r)
+{
+    struct dispatch *d = r->d;
+    const bool are_others = !d->is_stopping && d->busy_count > d->deferred_count + 1;
+    const struct arena_budget *all = &d->arenas;
+    if (all->size > all->size_max / 2) {
+        drop_idle(d);
+    }
+    if (are_others && all->size > all->size_max - all->size_max / DEFER_SHARE) {
+        return false;
+    }
+    const enum err e = decode(r, r->conn_request->frame);
+    if (e == ERR_OK) {
+        r->api->handle(r);
+        return true;
+    }
+    if (are_others && r->arena.is_over_budget) {
+        arena_reset(&r->arena);
+        r->in = NULL;
+        return false;
+    }
+    request_abort(r, err_name(e));
+    return true;
+}
+
+static void defer(struct request *r)
+{
+    struct dispatch *d = r->d;
+    list_push_back(&d->deferred, &r->link);
+    d->deferred_count++;
+    if (!timer_is_armed(&d->defer_timer)) {
+        shard_timer_arm(d->s, &d->defer_timer, DEFER_RETRY_US);
+    }
+}
+
+static void run_deferred(struct dispatch *d, uint32_t count_max)
+{
+    for (; count_max > 0 && !list_is_empty(&d->deferred); count_max--) {
+        struct request *r = container_of(list_pop_front(&d->deferred), struct request, link);
+        d->deferred_count--;
+        if (!begin(r)) {
+            list_push_front(&d->deferred, &r->link);
+            d->deferred_count++;
+            break;
+        }
+        request_release(r);
+    }
+    if (!list_is_empty(&d->deferred)) {
+        shard_timer_arm(d->s, &d->defer_timer, DEFER_RETRY_US);
+    }
+}
+
+static void on_defer_timer(struct timer *t)
+{
+    run_deferred(container_of(t, struct dispatch, defer_timer), DEFER_TURN_MAX);
+}
+
 static void on_request(void *context, struct conn_request *cr)
 {
     struct dispatch *d = context;
@@ -156,13 +228,12 @@ static void on_request(void *context, struct conn_request *cr)
     r->api = api_find(rbuf_i16(&key));
     assert(r->api != NULL); /* classify saw the same bytes. */
 
-    const enum err e = decode(r, cr->frame);
-    if (e == ERR_OK) {
-        r->api->handle(r);
+    /* In the order in which they came, whatever they are. */
+    if (!list_is_empty(&d->deferred) || !begin(r)) {
+        defer(r);
     } else {
-        request_abort(r, err_name(e));
+        request_release(r);
     }
-    request_release(r);
 }
 
 /* Nobody waits any more, or nobody could ask again: a parked request ends with what there is. */
@@ -245,7 +316,9 @@ enum err dispatch_new(const struct dispatch_options *o, struct dispatch **ret_di
     d->settings = o->settings;
     set_limits(d);
     list_init(&d->parked);
+    list_init(&d->deferred);
     list_init(&d->idle);
+    timer_init(&d->defer_timer, on_defer_timer);
     add_stats(d);
     *ret_dispatch = d;
     return ERR_OK;
@@ -266,6 +339,8 @@ struct conn_handler dispatch_conn_handler(struct dispatch *d)
 void dispatch_stop(struct dispatch *d)
 {
     d->is_stopping = true;
+    timer_cancel(&d->s->timers, &d->defer_timer);
+    run_deferred(d, UINT32_MAX); /* None is deferred any more. */
     /* Ending a wait takes the request off the list. */
     while (!list_is_empty(&d->parked)) {
         struct request *r = container_of(d->parked.next, struct request, parked_link);
@@ -284,10 +359,7 @@ void dispatch_free(struct dispatch *d)
         stats_remove(&d->stats[i].requests_stat);
         stats_remove(&d->stats[i].latency_stat);
     }
-    struct list *node = NULL;
-    while ((node = list_pop_front(&d->idle)) != NULL) {
-        request_free(container_of(node, struct request, link));
-    }
+    drop_idle(d);
     fetch_sessions_free(d->fetch_sessions);
     free(d->stats);
     free(d);

@@ -19,6 +19,7 @@
 #include "core/list.h"
 #include "core/slice.h"
 #include "core/stats.h"
+#include "core/timer.h"
 #include "kafka/api_table.h"
 #include "kafka/dispatch.h"
 #include "kafka/errors.h"
@@ -41,7 +42,10 @@ struct dispatch {
     struct arena_budget arenas;
     bool is_stopping;
     struct fetch_sessions *fetch_sessions;
-    struct list parked; /* struct request, by parked_link: waiting for data. */
+    struct list parked;   /* struct request, by parked_link: waiting for data. */
+    struct list deferred; /* struct request, by link: not decoded yet for want of memory. */
+    uint32_t deferred_count;
+    struct timer defer_timer;
     /* Private to dispatch.c, as what follows. */
     struct list idle; /* struct request, by link: kept with their arena's first block. */
     uint32_t idle_count;

@@ -31,6 +31,21 @@ def fetch_request(topic, partitions):
         for p in range(partitions)]}]}
 
 
+def test_waiting_fetches_leave_room_for_others():
+    """What they hold is more than all requests may: they closed connections, their own and those of others."""
+    with Node(fresh_dir("limits_waiting") / "data", "--cores", "0", "--memory", "16MiB") as node, \
+            Connection(node.kafka) as c:
+        equal(c.create_topic("t", 400), NONE, "create")
+        readers = [Connection(node.kafka) for _ in range(60)]
+        request = {**fetch_request("t", 400), "max_wait_ms": 1500, "max_bytes": 1 << 20}
+        numbers = [send(reader, "fetch", 11, request) for reader in readers]
+        time.sleep(0.3)
+        equal(c.produce("t", 0, batch([b"still writing"]))[0], NONE, "a writer")
+        for reader, number in zip(readers, numbers):
+            receive(reader, "fetch", 11, number)
+        expect("request_refused" not in node.log_path.read_text(), "a request was refused")
+
+
 def test_readers_that_do_not_read_hold_up_nobody():
     """Answers for more than all memory wait in the sockets of readers that sleep."""
     with Node(fresh_dir("limits_readers") / "data", "--memory", "64MiB") as node, Connection(node.kafka) as c:

@@ -213,6 +213,7 @@ Test(produce, acks_0_to_nowhere_closes_at_once)
     kafka_rig_done(&g);
 }
 
+/* Without memory for it the next one waits for those that have it; a third one does not pass it. */
 Test(produce, requests_share_a_budget)
 {
     struct kafka_rig g;
@@ -221,12 +222,23 @@ Test(produce, requests_share_a_budget)
     send_produce(&g, "topic", 1, -1);
     g.dispatch->arenas.size_max = g.dispatch->arenas.size;
     send_produce(&g, "topic", 1, -1);
+    send_produce(&g, "nosuch", 1, -1);
+    kafka_rig_advance(&g, 100 * 1000);
     cr_assert(eq(u32, g.cluster.ops_count, 1), "the second one found no memory");
+    cr_assert(eq(u32, g.dispatch->deferred_count, 2));
     copy(&g, 0);
     end_ok(&g, 0, 7);
-    kafka_rig_run(&g);
+    kafka_rig_advance(&g, 10 * 1000);
     cr_assert(eq(i64, part_at(answer(&g), 0)->base_offset, 7));
-    cr_assert(fake_peer_is_closed(g.peer));
+    copy(&g, 0);
+    end_ok(&g, 0, 8);
+    kafka_rig_advance(&g, 10 * 1000);
+    cr_assert(eq(i64, part_at(answer(&g), 0)->base_offset, 8));
+    const struct produce_response *third = answer(&g);
+    cr_assert(eq(int,
+                 third->responses[0].partition_responses[0].error_code,
+                 KAFKA_UNKNOWN_TOPIC_OR_PARTITION));
+    cr_assert(not(fake_peer_is_closed(g.peer)));
     kafka_rig_done(&g);
 }
 
