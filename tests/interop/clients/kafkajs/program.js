@@ -1,4 +1,4 @@
-// kafkajs: the contract's verbs (see ../README.md). It produces; it reads only with groups.
+// kafkajs: the contract's verbs (see ../README.md). It reads only in groups: member.js.
 'use strict'
 
 const { Kafka, CompressionTypes, CompressionCodecs, ConfigResourceTypes, logLevel } = require('kafkajs')
@@ -157,7 +157,7 @@ const run = async (brokers, verb, args) => {
     case 'member':
       return require('./member.js')(brokers, ...args)
     case 'read':
-      throw new Unsupported('kafkajs reads only in consumer groups, which are not served yet; librdkafka reads back')
+      throw new Unsupported('kafkajs reads only in consumer groups; here librdkafka reads back')
     default:
       throw new Error(`no such verb: ${verb}`)
   }
