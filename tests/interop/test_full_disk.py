@@ -9,6 +9,7 @@ import time
 import urllib.request
 
 from support.check import equal, expect, run_all
+from support.definitions import ask
 from support.disk import Disk, skip_reason
 from support.node import Node, refused_start
 from support.wire import Connection, batch, batches
@@ -41,6 +42,14 @@ def fill(c, topic):
         taken += 1
 
 
+def commit_offset(c, group, topic, offset):
+    """Of a consumer that is nobody's member; the group's first makes the topic for all of them, in the reserve."""
+    ask(c, "find_coordinator", 3, {"key": group, "key_type": 0})
+    answer = ask(c, "offset_commit", 7, {"group_id": group, "generation_id_or_member_epoch": -1, "topics": [
+        {"name": topic, "partitions": [{"partition_index": 0, "committed_offset": offset}]}]})
+    return answer["topics"][0]["partitions"][0]["error_code"]
+
+
 def eventually(what, condition):
     end = time.monotonic() + 20
     while not condition():
@@ -67,6 +76,7 @@ def test_records_are_refused_first_and_a_delete_brings_it_back():
         stored = batches(c.fetch("large", 0, 0)[2])
         expect(len(stored) > 0, "reads do not go on")
         expect(c.init_producer_id()[0] == NONE, "producer ids do not go on")
+        eventually("offset commits do not go on", lambda: commit_offset(c, "group", "large", 3) == NONE)
         equal(c.create_topic("another"), STORAGE_ERROR, "a new topic")
         equal(c.delete_topic("large"), NONE, "delete")
         eventually("records are not taken again", lambda: c.produce("kept", 0, BATCH)[0] == NONE)
