@@ -4,6 +4,7 @@
 
 #include "client/client_error.h"
 #include "client/client_priv.h"
+#include "core/assert.h"
 #include "kafka/proto/api_keys.h"
 #include "kafka/proto/error_codes.h"
 #include "kafka/proto/find_coordinator.h"
@@ -50,6 +51,7 @@ bool client_coordinator_fill(struct client_call *call, struct arena *arena, cons
 static struct find_coordinator_response_coordinator found_by(const struct client_call *call)
 {
     const struct find_coordinator_response *response = call->response;
+    assert(response != NULL);
     if (call->version >= KEYS_VERSION_MIN) {
         return response->coordinators_count == 1
                    ? response->coordinators[0]

@@ -7,6 +7,7 @@
 #include "client/client_error.h"
 #include "client/client_group.h"
 #include "client/client_priv.h"
+#include "core/assert.h"
 #include "kafka/proto/api_keys.h"
 #include "kafka/proto/consumer_group_describe.h"
 #include "kafka/proto/consumer_protocol_assignment.h"
@@ -97,6 +98,7 @@ static bool take_consumer_member(struct description *x,
 static bool take_consumer(struct description *x)
 {
     const struct consumer_group_describe_response *response = x->question.response;
+    assert(response != NULL);
     const struct consumer_group_describe_response_group *g = &response->groups[0];
     x->group = (struct client_group){
         .name = g->group_id,
@@ -199,6 +201,7 @@ take_assignment(struct description *x, struct client_group_member *to, struct sl
 static bool take_classic(struct description *x)
 {
     const struct describe_groups_response *response = x->question.response;
+    assert(response != NULL);
     const struct describe_groups_response_group *g = &response->groups[0];
     x->group = (struct client_group){
         .name = g->group_id,

@@ -279,6 +279,7 @@ static struct offset_commit_request *fill_commit(struct change *x)
 static enum err set_offsets(struct change *x)
 {
     struct offset_commit_response response;
+    init_commit(&response);
     struct client_group_question q = {
         .group = x->group,
         .api_key = API_OFFSET_COMMIT,
@@ -345,6 +346,7 @@ static struct offset_delete_request *fill_delete(struct change *x)
 static enum err forget_offsets(struct change *x)
 {
     struct offset_delete_response response;
+    init_delete(&response);
     struct client_group_question q = {
         .group = x->group,
         .api_key = API_OFFSET_DELETE,
