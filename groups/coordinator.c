@@ -421,7 +421,9 @@ void coordinator_cancel(struct coordinator *c, struct group_call *call, struct g
         return;
     }
     struct group *g = call->group;
-    if (g != NULL) {
+    if (g != NULL && call->kind == GROUP_CONSUMER_HEARTBEAT) {
+        call->is_hurried = true; /* Its client may only have more to say; its turn comes soon. */
+    } else if (g != NULL) {
         group_refuse(c, call, KAFKA_COORDINATOR_NOT_AVAILABLE, NULL);
         group_run(g);
     }

@@ -237,6 +237,18 @@ def test_c083_offsets_of_readers_without_membership_can_be_deleted():
         equal(forget(f"{group}-nosuch", topic), NOT_FOUND, "no such group")
 
 
+def test_heartbeats_with_requests_behind_them_are_not_refused():
+    """What stands behind a heartbeat hurries it; while another member's change is under way it was refused for that."""
+    with Members(shared.node.kafka) as members:
+        connection, base = start(members)
+        topic = shared.new_topic(connection, 2)
+        for i in range(20):
+            first = Consumer(members, f"{base}-{i}", [topic], member_id="first").settle(2)
+            second = Consumer(members, f"{base}-{i}", [topic], member_id="second")
+            equal([second.heartbeat()["error_code"], first.heartbeat()["error_code"]], [0, 0], "both are there")
+            equal([second.leave(), first.heartbeat()["error_code"], first.heartbeat()["error_code"]], [0, 0, 0], "one leaves")
+
+
 if __name__ == "__main__":
     shared = SharedNode("cases_groups", "--set", DELAY)
     run_all(globals())

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Kafka Connect standalone: file source and sink, with its offsets in a file. ORACLE=1: the same against Apache Kafka."""
+"""Kafka Connect: file source and sink, standalone with offsets in a file, and distributed on two workers. ORACLE=1: the same against Apache Kafka."""
 import json
 import signal
 import socket
@@ -9,7 +9,7 @@ import urllib.error
 import urllib.request
 
 from support.check import equal, expect, run_all
-from support.kafka_tools import JAVA, ORACLE, install, server
+from support.kafka_tools import JAVA, install, server
 from support.node import fresh_dir
 from support.wire import Connection, batches
 
@@ -102,6 +102,11 @@ def values(brokers, topic):
     return done.stdout.splitlines()
 
 
+def produce(brokers, topic, lines):
+    subprocess.run(["kcat", "-b", brokers, "-P", "-t", topic], input="".join(f"{line}\n" for line in lines), text=True,
+                   check=True, timeout=SECONDS)
+
+
 def end_offset(brokers, topic):
     with Connection(brokers) as c:
         error, _, offset, _ = c.list_offsets(topic, 0, -1)
@@ -155,20 +160,81 @@ def test_source_through_kills():
 
 
 def test_sink():
-    """A sink task reads in a consumer group and in no other way: refused until there are groups."""
+    """A sink's task reads in a consumer group: every line, and after a restart only those that came since."""
     folder = fresh_dir("connect_sink")
     output = folder / "output.txt"
+
+    def written():
+        return output.read_text().splitlines() if output.exists() else []
     with server("connect_sink_node") as node:
-        subprocess.run(["kcat", "-b", node.kafka, "-P", "-t", "lines"], input="".join(f"{line}\n" for line in LINES),
-                       text=True, check=True, timeout=SECONDS)
+        produce(node.kafka, "lines", LINES)
         with Connect(folder, node.kafka, sink(output, "lines")) as connect:
-            if ORACLE:
-                until(lambda: output.exists() and len(output.read_text().splitlines()) == len(LINES))
-                equal(sorted(output.read_text().splitlines()), sorted(LINES), "lines")
-                return
-            error = until(lambda: connect.task_error("sink"))
-            expect("InvalidRequestException" in error, error)
-            equal(connect.status("sink")["connector"]["state"], "RUNNING", "the worker lives")
+            until(lambda: len(written()) >= len(LINES))
+            equal(written(), LINES, "lines")
+            connect.stop()
+        produce(node.kafka, "lines", LINES[:100])
+        with Connect(folder, node.kafka, sink(output, "lines")):
+            until(lambda: len(written()) >= len(LINES) + 100)
+            equal(written()[len(LINES):], LINES[:100], "what came since")
+
+
+class Worker(Connect):
+    """One of a cluster of workers, which keep what they know in topics and share the connectors in a group."""
+
+    def __init__(self, folder, brokers):
+        self.rest = f"http://127.0.0.1:{free_port()}"
+        folder.mkdir(exist_ok=True)
+        worker = folder / "worker.properties"
+        worker.write_text(f"""bootstrap.servers={brokers}
+listeners={self.rest}
+group.id=connect-cluster
+key.converter=org.apache.kafka.connect.storage.StringConverter
+value.converter=org.apache.kafka.connect.storage.StringConverter
+offset.storage.topic=connect-offsets
+offset.storage.replication.factor=-1
+offset.storage.partitions=5
+config.storage.topic=connect-configs
+config.storage.replication.factor=1
+status.storage.topic=connect-status
+status.storage.replication.factor=-1
+offset.flush.interval.ms=500
+session.timeout.ms=6000
+heartbeat.interval.ms=1000
+scheduled.rebalance.max.delay.ms=1000
+plugin.discovery=service_load
+""")
+        self.log = open(folder / "connect.log", "a")
+        self.process = subprocess.Popen([*JAVA, "org.apache.kafka.connect.cli.ConnectDistributed", worker], cwd=folder,
+                                        stdout=self.log, stderr=self.log)
+
+    def put(self, settings):
+        body = json.dumps({key: str(value) for key, value in settings.items() if key != "name"}).encode()
+        request = urllib.request.Request(f"{self.rest}/connectors/{settings['name']}/config", body,
+                                         {"Content-Type": "application/json"}, method="PUT")
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status in (200, 201)
+
+
+def test_distributed_with_a_worker_killed():
+    """Source and sink on two workers; one is killed -9: the other has both, and every line comes out at least once."""
+    folder = fresh_dir("connect_distributed")
+    path, output = folder / "input.txt", folder / "output.txt"
+    append(path, LINES[:2000])
+    with server("connect_distributed_node") as node, Worker(folder / "a", node.kafka) as a:
+        until(lambda: a.put(source(path, "lines")))
+        until(lambda: a.put(sink(output, "lines")))
+        until(lambda: output.exists() and len(output.read_text().splitlines()) >= 2000)
+        equal(output.read_text().splitlines(), LINES[:2000], "by one worker")
+        with Worker(folder / "b", node.kafka) as b:
+            until(lambda: b.running("source") and b.running("sink"))
+            until(lambda: len({b.status(name)["tasks"][0]["worker_id"] for name in ("source", "sink")}) == 2)
+            append(path, LINES[2000:4000])
+            until(lambda: set(LINES[:4000]) <= set(output.read_text().splitlines()))
+            a.process.kill()
+            append(path, LINES[4000:])
+            until(lambda: set(LINES) <= set(output.read_text().splitlines()))
+            equal({b.status(name)["tasks"][0]["worker_id"] for name in ("source", "sink")}, {b.rest.removeprefix("http://")}, "the one left has both")
+            b.stop()
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 "AREA/API vVERSION: LABEL: PATH: KAFKA'S | OURS". docs/differences-from-kafka.md has the same for users."""
 
 NOT_YET = "|".join(map(str, (
-    8, 9, 11, 12, 13, 14, 15, 16, 42, 47, 68, 69,  # groups
     24, 25, 26, 27, 28,  # transactions
     17, 36, 38, 39, 40, 41, 51,  # authentication
     49,  # quotas
@@ -18,7 +17,7 @@ EXPLAINED = [
 
     # What is not there yet, and says so.
     (rf"^api_versions/.*api_keys\[({NOT_YET})\]: .*\| \(absent\)",
-     "groups, transactions, authentication and quotas are not served yet"),
+     "transactions, authentication and quotas are not served yet"),
     (r"^api_versions/.*api_keys\[(34|64|80|81)\]: .*\| \(absent\)",
      "moving replicas between directories, and KRaft voters and brokers, have no counterpart in one node"),
     (r"^api_versions/.*(finalized|supported)_features", "there are no features to switch"),
@@ -28,6 +27,21 @@ EXPLAINED = [
     (r"No Authorizer is configured: this version of Coreflume has no ACLs", "the message says more"),
     (r"describe_acls v\d: unknown resource type", "Kafka closes the connection; SECURITY_DISABLED comes first here"),
     (r"^produce/.*transactional without an id.*: 53 \| 48$", "transactions are refused as such"),
+
+    # Groups.
+    (r"^group_coordinators/.*error_message: This most likely .* \| No such type", "the message says what is wrong"),
+    (r"^fetches/.*: null member: .*: -1 \| 25$", "an epoch without a member id is a member unknown, not an unknown server error"),
+    (r"^offset_deletes/.* simple: (again|twice|after): ", "a group that is nothing but its offsets goes with the last of them"),
+    (r"^joins_of_members/describe_groups .*stable: then v\d: .*member_assignment:", "the last assignment is shown until there is another"),
+    (r"^joins_of_members/join_group .*consumer: no protocol in common: (error_code: 23 \| 79|member_id:)",
+     "a member id comes first in a consumer group; what the member can do is judged when it joins with that"),
+    (r"^static_joins/.*: consumer: (taken over|then|after more|the new one)", "the last member of the new protocol is replaced by a "
+     "classic one: the group is classic at once, and the member its leader; Kafka lets it join again first"),
+
+    (r'^describes/.*twice, and no name: groups\[""\]', "no group has the name \"\": INVALID_GROUP_ID"),
+    (r"^consumer_joins/.* v0: all is wrong: error_message", "in version 0 the group's id is looked at first there"),
+    (r"^consumer_moves/consumer_group_describe .*assignment.*partitions: \[0, 1\] \| \[0\]$",
+     "what a member has still to give back is not shown as assigned"),
 
     # Rules of our own.
     (r"\[[^]]*\]: \(absent\) \| .*error_code\": 42\b",
