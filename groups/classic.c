@@ -70,6 +70,8 @@ void classic_drop_unused(struct classic *c)
     classic_forget_live(c, KAFKA_NOT_COORDINATOR);
     group_memory_give(memory_of(c), sizeof(*c));
     g->classic = NULL;
+    name_table_done(&c->by_id);
+    name_table_done(&c->by_instance);
     free(c);
 }
 

@@ -312,10 +312,9 @@ static void on_replaced(struct classic *c, enum err e)
         return;
     }
     classic_member_refuse(m, KAFKA_FENCED_INSTANCE_ID);
-    struct classic_identity *before = m->identity;
     const struct slice leader_before = c->leader->identity->member_id;
     classic_protocols_free(c, m->protocols);
-    m->identity = write.identity;
+    struct classic_identity *before = classic_member_rename(m, write.identity);
     m->protocols = write.protocols;
     set_timeouts(m, write.call->in);
     classic_member_touch(m);

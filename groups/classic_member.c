@@ -121,11 +121,17 @@ bool classic_protocols_match(const struct classic_protocols *p, const struct joi
 
 /* ---- the members of a group ---- */
 
+static uint64_t hash_of(const struct classic *c, struct slice name)
+{
+    return hash_bytes(classic_coordinator(c)->env->hash_seed, name.data, name.size);
+}
+
 struct classic_member *classic_member_find(const struct classic *c, struct slice member_id)
 {
-    list_for_each (link, &c->members) {
-        struct classic_member *m = classic_member_at(link);
-        if (slice_equal(m->identity->member_id, member_id)) {
+    const uint64_t hash = hash_of(c, member_id);
+    list_for_each (link, name_table_bucket(&c->by_id, hash)) {
+        struct classic_member *m = container_of(name_link_at(link), struct classic_member, by_id);
+        if (m->by_id.hash == hash && slice_equal(m->identity->member_id, member_id)) {
             return m;
         }
     }
@@ -134,14 +140,47 @@ struct classic_member *classic_member_find(const struct classic *c, struct slice
 
 struct classic_member *classic_member_find_instance(const struct classic *c, struct slice instance)
 {
-    list_for_each (link, &c->members) {
-        struct classic_member *m = classic_member_at(link);
-        if (!slice_is_null(m->identity->instance_id) &&
-            slice_equal(m->identity->instance_id, instance)) {
+    const uint64_t hash = hash_of(c, instance);
+    list_for_each (link, name_table_bucket(&c->by_instance, hash)) {
+        struct classic_member *m =
+            container_of(name_link_at(link), struct classic_member, by_instance);
+        if (m->by_instance.hash == hash && slice_equal(m->identity->instance_id, instance)) {
             return m;
         }
     }
     return NULL;
+}
+
+/* False without memory; it is then in no table. */
+static bool enter(struct classic_member *m)
+{
+    struct classic *c = m->classic;
+    const struct classic_identity *i = m->identity;
+    enum err e = name_table_add(&c->by_id, &m->by_id, hash_of(c, i->member_id));
+    if (e == ERR_OK && !slice_is_null(i->instance_id)) {
+        e = name_table_add(&c->by_instance, &m->by_instance, hash_of(c, i->instance_id));
+    }
+    if (e != ERR_OK) {
+        name_table_remove(&c->by_id, &m->by_id);
+    }
+    return e == ERR_OK;
+}
+
+static void leave(struct classic_member *m)
+{
+    name_table_remove(&m->classic->by_id, &m->by_id);
+    name_table_remove(&m->classic->by_instance, &m->by_instance);
+}
+
+struct classic_identity *classic_member_rename(struct classic_member *m,
+                                               struct classic_identity *identity)
+{
+    struct classic_identity *before = m->identity;
+    leave(m);
+    m->identity = identity;
+    const bool is_entered = enter(m);
+    assert(is_entered); /* The tables have their buckets: it was in them. */
+    return before;
 }
 
 enum kafka_error classic_member_check(const struct classic *c,
@@ -188,9 +227,17 @@ struct classic_member *classic_member_add(struct classic *c,
         return NULL;
     }
     list_init(&m->link);
+    list_init(&m->by_id.link);
+    list_init(&m->by_instance.link);
     m->classic = c;
     m->identity = identity;
     m->protocols = protocols;
+    if (!enter(m)) {
+        classic_identity_free(c, identity);
+        classic_protocols_free(c, protocols);
+        free(m);
+        return NULL;
+    }
     group_timer_init(&m->session, c->g, on_session_over);
     list_push_back(&c->members, &m->link);
     c->members_count++;
@@ -207,6 +254,7 @@ void classic_member_remove(struct classic_member *m, enum kafka_error e)
     struct classic *c = m->classic;
     classic_member_refuse(m, e);
     group_timer_cancel(&m->session);
+    leave(m);
     list_remove(&m->link);
     c->members_count--;
     memory_of(c)->members_count--;

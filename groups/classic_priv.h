@@ -25,6 +25,7 @@
 #include "core/reached.h"
 #include "groups/classic.h"
 #include "groups/group.h"
+#include "groups/name_table.h"
 #include "kafka/proto/group_metadata_record.h"
 #include "kafka/proto/join_group.h"
 
@@ -69,7 +70,9 @@ struct classic_identity {
 };
 
 struct classic_member {
-    struct list link; /* Of classic.members, in the order they came. */
+    struct list link;             /* Of classic.members, in the order they came. */
+    struct name_link by_id;       /* classic.by_id */
+    struct name_link by_instance; /* classic.by_instance, if it is static. */
     struct classic *classic;
     struct classic_identity *identity;
     struct classic_protocols *protocols;
@@ -112,6 +115,8 @@ struct classic {
     struct slice protocol_type; /* Owned; null = none yet. */
     struct slice protocol;      /* Owned; what was chosen; null = nothing. */
     struct list members;        /* struct classic_member */
+    struct name_table by_id;
+    struct name_table by_instance;
     uint32_t members_count;
     uint32_t joining_count;
     struct classic_member *leader; /* NULL without members. */
@@ -150,6 +155,10 @@ bool classic_text_set(struct classic *c, struct slice *to, struct slice text);
 
 /* ---- classic_member.c ---- */
 
+/* The member goes by another id from now on: takes identity over. What it had before is returned,
+ * and to be freed. */
+struct classic_identity *classic_member_rename(struct classic_member *m,
+                                               struct classic_identity *identity);
 /* NULL without memory. */
 struct classic_identity *classic_identity_new(struct classic *c, const struct classic_identity *of);
 void classic_identity_free(struct classic *c, struct classic_identity *i);

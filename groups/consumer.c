@@ -48,7 +48,7 @@ enum err consumer_get(struct group *g, struct consumer **ret_consumer)
 
 static struct consumer_member *member_at(struct list *link)
 {
-    return container_of(link, struct consumer_member, link);
+    return container_of(name_link_at(link), struct consumer_member, by_id);
 }
 
 void consumer_free(struct group *g)
@@ -64,7 +64,8 @@ void consumer_free(struct group *g)
             member_free(member_at(c->members.buckets[i].next));
         }
     }
-    consumer_table_done(&c->members);
+    name_table_done(&c->members);
+    name_table_done(&c->instances);
     consumer_regexes_done(c);
     consumer_topics_done(c);
     partition_owners_done(&c->owners);
@@ -122,15 +123,17 @@ void consumer_resign(struct group *g)
 
 /* ---- members ---- */
 
+static uint64_t hash_of(const struct consumer *c, struct slice name)
+{
+    return hash_bytes(c->g->c->env->hash_seed, name.data, name.size);
+}
+
 struct consumer_member *consumer_find_member(const struct consumer *c, struct slice id)
 {
-    if (c->members.count == 0) {
-        return NULL;
-    }
-    const uint64_t hash = hash_bytes(c->g->c->env->hash_seed, id.data, id.size);
-    list_for_each (link, consumer_table_bucket(&c->members, hash)) {
+    const uint64_t hash = hash_of(c, id);
+    list_for_each (link, name_table_bucket(&c->members, hash)) {
         struct consumer_member *m = member_at(link);
-        if (m->hash == hash && slice_equal(member_id(m), id)) {
+        if (m->by_id.hash == hash && slice_equal(member_id(m), id)) {
             return m;
         }
     }
@@ -139,13 +142,12 @@ struct consumer_member *consumer_find_member(const struct consumer *c, struct sl
 
 struct consumer_member *consumer_find_instance(const struct consumer *c, struct slice instance_id)
 {
-    for (uint32_t i = 0; i < c->members.buckets_count; i++) {
-        list_for_each (link, &c->members.buckets[i]) {
-            struct consumer_member *m = member_at(link);
-            const struct slice has = member_instance_id(m);
-            if (!slice_is_null(has) && slice_equal(has, instance_id)) {
-                return m;
-            }
+    const uint64_t hash = hash_of(c, instance_id);
+    list_for_each (link, name_table_bucket(&c->instances, hash)) {
+        struct consumer_member *m =
+            container_of(name_link_at(link), struct consumer_member, by_instance);
+        if (m->by_instance.hash == hash && slice_equal(member_instance_id(m), instance_id)) {
+            return m;
         }
     }
     return NULL;

@@ -146,6 +146,11 @@ static void on_revocation_over(struct group_timer *t)
     consumer_fence(m, "partitions were not given back in time");
 }
 
+static uint64_t hash_of(const struct consumer *c, struct slice name)
+{
+    return hash_bytes(c->g->c->env->hash_seed, name.data, name.size);
+}
+
 enum err
 consumer_get_member(struct consumer *c, struct slice id, struct consumer_member **ret_member)
 {
@@ -159,17 +164,17 @@ consumer_get_member(struct consumer *c, struct slice id, struct consumer_member 
         return ERR_BUSY;
     }
     m->consumer = c;
-    m->hash = hash_bytes(c->g->c->env->hash_seed, id.data, id.size);
     m->progress.previous_epoch = -1;
     m->id_size = (uint32_t)id.size;
     if (id.size > 0) {
         memcpy(m->id, id.data, id.size);
     }
-    list_init(&m->link);
+    list_init(&m->by_id.link);
+    list_init(&m->by_instance.link);
     group_timer_init(&m->session, c->g, on_session_over);
     group_timer_init(&m->revocation, c->g, on_revocation_over);
     consumer_hold_init(m);
-    const enum err e = consumer_table_add(&c->members, m->hash, &m->link);
+    const enum err e = name_table_add(&c->members, &m->by_id, hash_of(c, id));
     if (e != ERR_OK) {
         free(m);
         return e;
@@ -190,6 +195,7 @@ void member_clear_metadata(struct consumer_member *m)
     consumer_topics_remove(c, v->subscribed_topic_names, v->subscribed_topic_names_count);
     consumer_regex_release(c, v->subscribed_topic_regex);
     c->classic_count -= member_is_classic(m);
+    name_table_remove(&c->instances, &m->by_instance);
     free(m->metadata);
     m->metadata = NULL;
     recharge(m);
@@ -203,8 +209,7 @@ void member_free(struct consumer_member *m)
     member_clear_progress(m);
     member_clear_target(m);
     member_clear_metadata(m);
-    list_remove(&m->link);
-    c->members.count--;
+    name_table_remove(&c->members, &m->by_id);
     c->g->c->env->memory->members_count--;
     consumer_charge(c, &m->charged, 0);
     free(m);
@@ -236,7 +241,9 @@ enum err member_set_metadata(struct consumer_member *m, struct member_metadata *
     m->metadata = metadata;
     c->classic_count += member_is_classic(m);
     recharge(m);
-    return ERR_OK;
+    return slice_is_null(v->instance_id)
+               ? ERR_OK
+               : name_table_add(&c->instances, &m->by_instance, hash_of(c, v->instance_id));
 }
 
 static void release(struct consumer_member *m)

@@ -31,6 +31,7 @@
 #include "groups/assignor.h"
 #include "groups/consumer.h"
 #include "groups/group.h"
+#include "groups/name_table.h"
 #include "groups/partition_owners.h"
 #include "groups/partition_set.h"
 #include "groups/settings.h"
@@ -78,8 +79,8 @@ struct member_progress {
 };
 
 struct consumer_member {
-    struct list link; /* Of the group's bucket. */
-    uint64_t hash;
+    struct name_link by_id;       /* consumer.members */
+    struct name_link by_instance; /* consumer.instances, if it has one. */
     struct consumer *consumer;
     struct member_metadata *metadata; /* NULL: no such record (yet). */
     struct member_progress progress;
@@ -122,8 +123,7 @@ struct topic_indexes {
 
 /* A topic that somebody subscribes to. */
 struct consumer_topic {
-    struct list link;
-    uint64_t hash;
+    struct name_link by_name;   /* consumer.topics */
     uint32_t subscribers_count; /* Members by name, and patterns. */
     uint32_t index;             /* Scratch, as struct topic_indexes. */
     uint32_t name_size;
@@ -147,13 +147,6 @@ struct consumer_regex {
     struct topic_indexes indexes; /* Scratch. */
 };
 
-/* By a hash; items begin with a list node and the hash. */
-struct consumer_table {
-    struct list *buckets;
-    uint32_t buckets_count; /* A power of two. */
-    uint32_t count;
-};
-
 struct consumer_resolver;
 
 struct consumer {
@@ -164,10 +157,11 @@ struct consumer {
     int64_t topics_hash; /* Of the topics that the group's epoch stands for. */
     bool has_target;     /* Record type 6. */
     int32_t target_epoch;
-    int64_t target_ms; /* Wall time. */
-    struct consumer_table members;
-    uint32_t classic_count; /* Members of the classic protocol. */
-    struct consumer_table topics;
+    int64_t target_ms;           /* Wall time. */
+    struct name_table members;   /* struct consumer_member */
+    struct name_table instances; /* Those of them that are static. */
+    uint32_t classic_count;      /* Members of the classic protocol. */
+    struct name_table topics;    /* struct consumer_topic */
     struct list regexes;
     struct partition_owners owners; /* Of struct consumer_member. */
     uint64_t charged;
@@ -222,10 +216,6 @@ void member_arm_revocation(struct consumer_member *m);
 void member_cancel_timers(struct consumer_member *m);
 
 /* ---- consumer_topics.c ---- */
-
-void consumer_table_done(struct consumer_table *t);
-enum err consumer_table_add(struct consumer_table *t, uint64_t hash, struct list *link);
-struct list *consumer_table_bucket(const struct consumer_table *t, uint64_t hash);
 
 enum err consumer_topics_add(struct consumer *c, const struct slice *names, size_t count);
 void consumer_topics_remove(struct consumer *c, const struct slice *names, size_t count);
