@@ -158,7 +158,7 @@ static bool has_room(const struct classic *c,
         all += classic_member_at(link)->protocols->metadata_size;
     }
     return all <= CLASSIC_METADATA_SIZE_MAX && group_memory_has_room(env->memory, size * 2) &&
-           (m != NULL || env->memory->members_count < env->settings->all_members_max);
+           (m != NULL || env->memory->members_count < env->memory->members_max);
 }
 
 /* ---- new members ---- */

@@ -130,7 +130,7 @@ static bool has_room(const struct consumer *c,
         size += 2 * in->protocols[i].metadata.size;
     }
     if (is_new && (c->members.count >= (uint32_t)env->settings->consumer_members_max ||
-                   env->memory->members_count >= env->settings->all_members_max)) {
+                   env->memory->members_count >= env->memory->members_max)) {
         return false;
     }
     return group_memory_has_room(env->memory, size);

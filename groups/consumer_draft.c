@@ -30,7 +30,8 @@ static size_t collect_topics(const struct consumer *c, struct topic_entry *entri
     size_t count = 0;
     for (uint32_t i = 0; i < c->topics.buckets_count; i++) {
         list_for_each (link, &c->topics.buckets[i]) {
-            struct consumer_topic *t = container_of(name_link_at(link), struct consumer_topic, by_name);
+            struct consumer_topic *t =
+                container_of(name_link_at(link), struct consumer_topic, by_name);
             const struct topic *topic =
                 metadata_topic_by_name(c->g->c->env->metadata, slice_of(t->name, t->name_size));
             t->index = TOPIC_MISSING;

@@ -664,28 +664,8 @@ static bool add_to_list(const struct group *g, struct group_call *call)
     return !call->is_out_of_memory;
 }
 
-/* Room for all of them behind what other coordinators listed. */
-static bool extend_list(const struct coordinator *c, struct group_call *call)
-{
-    struct list_groups_response *out = call->out;
-    struct list_groups_response_group *groups =
-        group_call_alloc(call, out->groups_count + c->groups_count, sizeof(*groups));
-    if (groups == NULL) {
-        return false;
-    }
-    memcpy(groups, out->groups, out->groups_count * sizeof(*groups));
-    out->groups = groups;
-    return true;
-}
-
 bool coordinator_list(struct coordinator *c, struct group_call *call)
 {
-    if (c->groups_count == 0) {
-        return true;
-    }
-    if (!extend_list(c, call)) {
-        return false;
-    }
     for (uint32_t i = 0; i < c->buckets_count; i++) {
         list_for_each (link, &c->buckets[i]) {
             if (!add_to_list(group_at(link), call)) {

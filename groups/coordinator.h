@@ -93,7 +93,8 @@ void coordinator_call(struct coordinator *c, struct group_call *call, struct gro
 /* Nobody wants the answer any more: it comes at once if the call was waiting, else in its time. */
 void coordinator_cancel(struct coordinator *c, struct group_call *call, struct group_time now);
 
-/* Adds the groups that match to call->out, the answer of a LIST, and does not end the call. False
+/* Adds the groups that match to call->out, the answer of a LIST, which has room for
+ * coordinator_groups_count more, and does not end the call. False
  * if the answer got too large: call->is_out_of_memory. */
 bool coordinator_list(struct coordinator *c, struct group_call *call);
 

@@ -42,8 +42,9 @@ struct seat {
     struct partition_follow follow; /* While it loads. */
     struct list waiting;            /* struct group_call: while it loads. */
     uint32_t waiting_count;
-    bool is_reading;     /* The follow's on_end has not come. */
-    bool has_complained; /* Of records that cannot be read. */
+    bool is_reading;       /* The follow's on_end has not come. */
+    bool is_starting_over; /* Another one takes its place when it is over. */
+    bool has_complained;   /* Of records that cannot be read. */
     struct timer timer;
     struct list appends; /* struct proposal, by append_link: in flight, in order. */
     uint64_t load_us;    /* When loading began. */
@@ -80,6 +81,7 @@ static struct group_time now_of(const struct groups *g)
 /* ---- a seat's events ---- */
 
 static void load_more(struct groups *g);
+static void take_seat(struct groups *g, const struct partition_id *id);
 static void start_over(struct seat *seat);
 static void serve(struct groups *g, struct seat *seat, struct group_call *call);
 
@@ -100,8 +102,14 @@ static void free_if_over(struct seat *seat)
     if (seat->state != SEAT_OVER || !list_is_empty(&seat->appends) || seat->is_reading) {
         return;
     }
-    if (g->seat_of != NULL && g->seat_of[seat->id.partition] == seat) {
+    const bool is_seated = g->seat_of != NULL && g->seat_of[seat->id.partition] == seat;
+    const struct partition_id *again = is_seated && seat->is_starting_over ? &seat->id : NULL;
+    if (is_seated) {
         g->seat_of[seat->id.partition] = NULL;
+    }
+    if (again != NULL) {
+        take_seat(g, again);
+        load_more(g);
     }
     timer_cancel(&g->s->timers, &seat->timer);
     list_remove(&seat->link);
@@ -312,20 +320,19 @@ static void take_seat(struct groups *g, const struct partition_id *id)
     g->seat_of[id->partition] = seat;
 }
 
-/* Its state is lost: another coordinator takes the seat, and is loaded. */
+/* Its state is lost: another coordinator takes the seat, and is loaded, when all that this one
+ * proposed is in the log or never will be. */
 static void start_over(struct seat *seat)
 {
     struct groups *g = seat->g;
-    const struct partition_id id = seat->id;
     log_error(g->s->log,
               "groups_start_over",
               "topic=" GROUPS_TOPIC " partition=%" PRId32
               " error=BUSY effect=\"its groups are loaded again\" "
               "action=\"more memory, or a lower coreflume.groups.state.bytes\"",
-              id.partition);
+              seat->id.partition);
+    seat->is_starting_over = true;
     resign(seat);
-    take_seat(g, &id);
-    load_more(g);
 }
 
 /* The topic has appeared, has grown, or is another one under its name. */
@@ -493,17 +500,31 @@ void groups_submit(struct groups *g, struct group_call *call)
     send_call(g, owner, call, serve_call);
 }
 
+/* An empty list, with room for all groups. */
+static void begin_list(struct groups *g, struct group_call *call)
+{
+    size_t count = 0;
+    list_for_each (link, &g->seats) {
+        count += coordinator_groups_count(container_of(link, struct seat, link)->coordinator);
+    }
+    group_call_refuse(call, KAFKA_NONE, (struct slice){0});
+    struct list_groups_response *out = call->out;
+    if (out != NULL) {
+        out->groups = group_call_alloc(call, count, sizeof(*out->groups));
+    }
+}
+
 static void serve_list(struct shard *here, struct xmsg *m)
 {
     (void)here;
     struct group_call *call = container_of(m, struct group_call, msg);
     struct groups *g = call->server;
-    group_call_refuse(call, KAFKA_NONE, (struct slice){0}); /* An empty list. */
+    begin_list(g, call);
     list_for_each (link, &g->seats) {
         struct seat *seat = container_of(link, struct seat, link);
         struct list_groups_response *out = call->out;
         if (out == NULL) {
-            break;
+            break; /* It is too large. */
         }
         if (seat->state == SEAT_ACTIVE) {
             (void)coordinator_list(seat->coordinator, call);
@@ -622,12 +643,19 @@ static void start_lag(struct groups *g)
     }
 }
 
+/* Of a limit of the node: one shard's part, rounded up. */
+static uint64_t share(const struct groups *g, uint64_t limit)
+{
+    return (limit + g->set->shards_count - 1) / g->set->shards_count;
+}
+
 void groups_start(struct groups *g, struct shard *s, struct cluster *c)
 {
     g->cluster = c;
     g->memory = (struct group_memory){
         .size_max = g->set->settings->state_size_max / g->set->shards_count,
-        .groups_max = g->set->settings->groups_max / g->set->shards_count + 1,
+        .groups_max = share(g, g->set->settings->groups_max),
+        .members_max = share(g, g->set->settings->all_members_max),
     };
     g->env = (struct coordinator_env){
         .settings = g->set->settings,

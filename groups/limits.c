@@ -101,7 +101,7 @@ void limits_look(struct limits *l)
     const struct group_memory *m = l->memory;
     look(l, GROUP_LIMIT_MEMORY, m->size, m->size_max);
     look(l, GROUP_LIMIT_GROUPS, m->groups_count, m->groups_max);
-    look(l, GROUP_LIMIT_MEMBERS, m->members_count, l->settings->all_members_max);
+    look(l, GROUP_LIMIT_MEMBERS, m->members_count, m->members_max);
 }
 
 uint32_t limits_list(const struct limits *l, struct group_problem ret[GROUP_LIMIT_COUNT])

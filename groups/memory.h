@@ -16,6 +16,7 @@ struct group_memory {
     uint64_t groups_count; /* What is committed is held beyond the limit, too. */
     uint64_t groups_max;
     uint64_t members_count;
+    uint64_t members_max;
 };
 
 static inline bool group_memory_has_room(const struct group_memory *m, uint64_t size)

@@ -159,7 +159,8 @@ static struct coordinator *new_coordinator(const struct rig_node *n)
 static void init_node(struct rig *r, struct rig_node *n, uint64_t seed)
 {
     n->r = r;
-    n->memory = (struct group_memory){.size_max = MEMORY_SIZE_MAX, .groups_max = 1000};
+    n->memory = (struct group_memory){
+        .size_max = MEMORY_SIZE_MAX, .groups_max = 1000, .members_max = 200000};
     rand_init_seed(&n->rand, seed);
     n->env = (struct coordinator_env){
         .settings = &r->settings,

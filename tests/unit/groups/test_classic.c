@@ -562,7 +562,7 @@ Test(classic, a_group_has_so_many_members_at_most)
 Test(classic, all_groups_have_so_many_members_at_most)
 {
     struct rig *r = rig_new();
-    r->settings.all_members_max = 2;
+    r->leader->memory.members_max = 2;
     play(r,
          "join a => a join MEMBER_ID_REQUIRED\n"
          "join b => b join MEMBER_ID_REQUIRED\n"
