@@ -79,8 +79,9 @@ struct group_call {
 
     /* Private to groups/. */
     struct arena arena;
-    struct list link;    /* Of the group's queue, or where a module keeps calls that wait. */
-    struct group *group; /* While it waits there. */
+    struct list link;        /* Of the group's queue, or where a module keeps calls that wait. */
+    struct group *group;     /* While it waits there. */
+    uint64_t waits_since_us; /* When it came to that queue. */
     void (*on_cancel)(struct group_call *call); /* While a module keeps it: answer it now. */
     void *keeper;                               /* While a module keeps it: the module's. */
     bool is_hurried;                 /* It was kept, and is to be answered with what there is. */

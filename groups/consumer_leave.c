@@ -49,22 +49,27 @@ void consumer_put_removal(struct consumer *c,
 
 /* ---- who is thrown out ---- */
 
+static void retry(struct group_timer *deadline)
+{
+    group_timer_arm(deadline, deadline->g->c->time.now_us + RETRY_US);
+}
+
+/* Where half of the batch was applied the member may be gone, and its deadline with it. */
 static void on_fenced(struct proposal *p, enum err e)
 {
     if (e == ERR_OK) {
         consumer_on_removed(p->g);
-    } else if (p->c->is_active) {
-        struct consumer_member *m = p->context;
-        group_timer_arm(&m->session, p->c->time.now_us + RETRY_US);
+    } else if (p->c->is_active && !p->c->is_broken) {
+        retry(p->context);
     }
 }
 
-void consumer_fence(struct consumer_member *m, const char *reason)
+void consumer_fence(struct consumer_member *m, struct group_timer *deadline, const char *reason)
 {
     struct consumer *c = m->consumer;
     struct proposal *p = proposal_new(c->g, PROPOSAL_EXCLUSIVE, on_fenced);
     if (p == NULL) {
-        group_timer_arm(&m->session, c->g->c->time.now_us + RETRY_US);
+        retry(deadline);
         return;
     }
     log_info(c->g->c->env->log,
@@ -74,7 +79,7 @@ void consumer_fence(struct consumer_member *m, const char *reason)
              SHOWN(member_id(m)),
              m->progress.epoch,
              reason);
-    p->context = m;
+    p->context = deadline;
     consumer_put_removal(c, p, &m, 1);
     proposal_submit(p);
 }

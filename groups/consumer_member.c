@@ -137,13 +137,13 @@ static void recharge(struct consumer_member *m)
 static void on_session_over(struct group_timer *t)
 {
     struct consumer_member *m = container_of(t, struct consumer_member, session);
-    consumer_fence(m, "session expired");
+    consumer_fence(m, t, "session expired");
 }
 
 static void on_revocation_over(struct group_timer *t)
 {
     struct consumer_member *m = container_of(t, struct consumer_member, revocation);
-    consumer_fence(m, "partitions were not given back in time");
+    consumer_fence(m, t, "partitions were not given back in time");
 }
 
 static uint64_t hash_of(const struct consumer *c, struct slice name)

@@ -294,8 +294,8 @@ void consumer_put_removal(struct consumer *c,
                           struct consumer_member *const *members,
                           size_t count);
 
-/* Out with it, and logged. */
-void consumer_fence(struct consumer_member *m, const char *reason);
+/* Out with it, and logged; deadline, which it missed, is armed again if that fails. */
+void consumer_fence(struct consumer_member *m, struct group_timer *deadline, const char *reason);
 
 /* ---- consumer_steps.c ---- */
 

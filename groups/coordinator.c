@@ -195,23 +195,29 @@ static bool is_open(const struct group *g, enum gate gate)
     return !g->is_changing && g->commits_count == 0;
 }
 
-static bool run_due(struct group *g)
+static struct group_timer *first_due(const struct group *g)
 {
-    if (list_is_empty(&g->due) || !is_open(g, GATE_EXCLUSIVE)) {
+    return list_is_empty(&g->due) ? NULL : container_of(g->due.next, struct group_timer, due_link);
+}
+
+static struct group_call *first_waiting(const struct group *g)
+{
+    return list_is_empty(&g->waiting) ? NULL
+                                      : container_of(g->waiting.next, struct group_call, link);
+}
+
+static bool run_timer(struct group *g, struct group_timer *t)
+{
+    if (!is_open(g, GATE_EXCLUSIVE)) {
         return false;
     }
-    struct group_timer *t = container_of(g->due.next, struct group_timer, due_link);
     list_remove(&t->due_link);
     t->on_due(t);
     return true;
 }
 
-static bool run_waiting(struct group *g)
+static bool run_call(struct group *g, struct group_call *call)
 {
-    if (list_is_empty(&g->waiting) || !list_is_empty(&g->due)) {
-        return false;
-    }
-    struct group_call *call = container_of(g->waiting.next, struct group_call, link);
     const struct group_verb *verb = &VERBS[call->kind];
     if (!is_open(g, verb->gate)) {
         return false;
@@ -222,6 +228,20 @@ static bool run_waiting(struct group *g)
     return true;
 }
 
+/* A call that came before the deadline goes before the timer: whoever spoke in time was not silent,
+ * however long the gate was closed. */
+static bool run_next(struct group *g)
+{
+    struct group_timer *t = first_due(g);
+    struct group_call *call = first_waiting(g);
+    const bool is_call_first =
+        call != NULL && (t == NULL || call->waits_since_us < t->timer.deadline_us);
+    if (is_call_first) {
+        return run_call(g, call);
+    }
+    return t != NULL && run_timer(g, t);
+}
+
 /* Lets in whoever may come in now; g may be gone afterwards. */
 static void group_run(struct group *g)
 {
@@ -229,10 +249,19 @@ static void group_run(struct group *g)
         return;
     }
     g->is_running = true;
-    while (run_due(g) || run_waiting(g)) {
+    while (run_next(g)) {
     }
     g->is_running = false;
     group_drop_unused(g);
+}
+
+/* Behind all that wait; or at once. g may be gone afterwards. */
+static void wait_at_gate(struct group *g, struct group_call *call)
+{
+    call->group = g;
+    call->waits_since_us = g->c->time.now_us;
+    list_push_back(&g->waiting, &call->link);
+    group_run(g);
 }
 
 void group_on_proposed(struct proposal *p)
@@ -370,9 +399,7 @@ void group_requeue(struct group *g, struct group_call *call)
     call->on_cancel = NULL;
     call->keeper = NULL;
     call->is_hurried = true;
-    call->group = g;
-    list_push_back(&g->waiting, &call->link);
-    group_run(g);
+    wait_at_gate(g, call);
 }
 
 /* A group that is only asked about needs the room, too: it may be asked about all at once. */
@@ -405,9 +432,7 @@ void coordinator_call(struct coordinator *c, struct group_call *call, struct gro
         group_drop_unused(g);
         return;
     }
-    call->group = g;
-    list_push_back(&g->waiting, &call->link);
-    group_run(g);
+    wait_at_gate(g, call);
 }
 
 /* A call whose batch is in flight is answered when that is applied. */

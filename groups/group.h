@@ -8,7 +8,8 @@
  * The gate. Whatever may change a group's members or take away offsets ("exclusive") runs alone: it
  * may propose one batch, and then nothing else of the group runs until that is applied. Offset
  * commits ("shared") run beside each other, but not beside those. Who finds the gate closed waits,
- * in order; timers that expired meanwhile go first. Reading calls do not ask the gate.
+ * in order: calls and timers by when they came and were due, so that a member that spoke in time is
+ * not taken for silent. Reading calls do not ask the gate.
  *
  * A group object exists while anything of it does (group_is_used): each event gets one, made for it
  * if there was none, and one that is still unused afterwards is dropped.
