@@ -84,7 +84,8 @@ struct group_call {
     uint64_t waits_since_us; /* When it came to that queue. */
     void (*on_cancel)(struct group_call *call); /* While a module keeps it: answer it now. */
     void *keeper;                               /* While a module keeps it: the module's. */
-    bool is_hurried;                 /* It was kept, and is to be answered with what there is. */
+    bool is_hurried;                            /* Is not to be kept. */
+    bool was_kept; /* What it said was taken in when it came; it is answered with what there is. */
     struct coordinator *coordinator; /* While that has it. */
     struct xmsg msg;
     struct xmsg_hop route[2];

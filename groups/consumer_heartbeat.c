@@ -169,8 +169,9 @@ static bool show_assignment(struct group_call *call,
 static bool may_wait(const struct consumer_beat *b, const struct consumer_member *m)
 {
     const struct consumer *c = m->consumer;
-    return b->g->c->env->settings->is_heartbeat_held && !b->call->is_hurried && !b->is_shown &&
-           !b->has_news && in_of(b)->member_epoch == m->progress.epoch &&
+    const struct group_call *call = b->call;
+    return b->g->c->env->settings->is_heartbeat_held && !call->is_hurried && !call->was_kept &&
+           !b->is_shown && !b->has_news && in_of(b)->member_epoch == m->progress.epoch &&
            c->epoch == c->target_epoch && consumer_is_settled(c, m);
 }
 
@@ -180,7 +181,7 @@ static void answer(struct consumer_beat *b)
     struct consumer_member *m = consumer_find_member(c, b->member_id);
     consumer_schedule_target(c);
     consumer_schedule_resolve(c);
-    if (!b->call->is_hurried) { /* Else it was here before. */
+    if (!b->call->was_kept) { /* Else it was here before. */
         member_touch(m);
         consumer_unhold(m);
     }
@@ -341,8 +342,8 @@ static bool check_epoch(struct consumer_beat *b, const struct consumer_member *m
     if (epoch == known || epoch == 0) {
         return true;
     }
-    if (epoch < known && epoch == m->progress.previous_epoch && b->has_owned &&
-        partition_set_is_subset(&m->progress.assigned, &b->owned)) {
+    const bool has_all = b->has_owned && partition_set_is_subset(&m->progress.assigned, &b->owned);
+    if (epoch < known && epoch == m->progress.previous_epoch && (has_all || b->call->was_kept)) {
         return true;
     }
     char text[TEXT_SIZE_MAX];
@@ -395,11 +396,14 @@ static bool check_room(struct consumer_beat *b, const struct consumer_speaker *w
 
 /* ---- the call ---- */
 
+/* What a kept heartbeat said of the member it said when it came: it may be old by now. */
 static void say(struct consumer_beat *b, const struct consumer_speaker *who)
 {
     const struct consumer_member *base = who->member != NULL ? who->member : who->former;
     struct consumer_group_member_metadata_value v;
-    if (merge_metadata(b, base == NULL ? NULL : base->metadata, &v)) {
+    if (b->call->was_kept) {
+        consumer_say(b, who, &base->metadata->v);
+    } else if (merge_metadata(b, base == NULL ? NULL : base->metadata, &v)) {
         consumer_say(b, who, &v);
     } else {
         group_refuse(b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory");
@@ -424,7 +428,7 @@ static bool read_owned(struct consumer_beat *b)
         }
     }
     partition_set_sort(&b->owned);
-    b->has_owned = in->topic_partitions != NULL;
+    b->has_owned = in->topic_partitions != NULL && !b->call->was_kept;
     return true;
 }
 

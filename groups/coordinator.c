@@ -398,7 +398,7 @@ void group_requeue(struct group *g, struct group_call *call)
 {
     call->on_cancel = NULL;
     call->keeper = NULL;
-    call->is_hurried = true;
+    call->was_kept = true;
     wait_at_gate(g, call);
 }
 

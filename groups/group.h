@@ -133,5 +133,5 @@ void group_refuse(struct coordinator *c,
  * both take it off the module's list first. */
 void group_keep(struct group_call *call, void (*on_cancel)(struct group_call *call));
 /* A kept call is judged anew, behind those that wait at the gate, and must be answered then:
- * is_hurried. */
+ * was_kept. */
 void group_requeue(struct group *g, struct group_call *call);

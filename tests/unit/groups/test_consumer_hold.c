@@ -162,3 +162,72 @@ Test(consumer_hold, ends_with_the_coordinator)
     cr_assert(not(beat(r, "a", epoch)->is_answered), "the next one waits there");
     rig_free(r);
 }
+
+/* Meanwhile the member has begun to use what it was given. */
+Test(consumer_hold, what_it_said_of_its_partitions_is_old)
+{
+    static struct consumer_group_heartbeat_request_topic_partition nothing[1];
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    rig_pass_ms(r, 2000);
+    request *in = new_request(r, "a", epoch);
+    in->topic_partitions = nothing;
+    struct rig_call *call = send(r, in);
+    cr_assert(not(call->is_answered));
+    (void)join(r, "b");
+    const response *out = rig_answer(call);
+    cr_assert(eq(i32, out->member_epoch, epoch), "it has to give back first");
+    rig_free(r);
+}
+
+Test(consumer_hold, what_it_said_of_its_topics_is_old)
+{
+    static struct slice names[] = {{(const uint8_t *)"t", 1}, {(const uint8_t *)"u", 1}};
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    rig_topic(r, "u", 1);
+    request *in = new_request(r, "a", epoch);
+    in->subscribed_topic_names = names;
+    in->subscribed_topic_names_count = 1;
+    struct rig_call *call = send(r, in);
+    cr_assert(not(call->is_answered));
+    in = new_request(r, "a", epoch);
+    in->subscribed_topic_names = names;
+    in->subscribed_topic_names_count = 2;
+    const struct rig_call *second = send(r, in);
+    cr_assert(eq(i16, ((const response *)rig_answer(call))->error_code, KAFKA_NONE));
+    rig_pass_ms(r, 2000);
+    const response *out = rig_answer(second);
+    if (out->assignment == NULL) {
+        out = rig_answer(beat(r, "a", out->member_epoch));
+    }
+    cr_assert(ne(ptr, out->assignment, NULL));
+    cr_assert(eq(sz, out->assignment->topic_partitions_count, 2));
+    rig_free(r);
+}
+
+/* One that waits its turn and is hurried was not here before: it counts for the session. */
+Test(consumer_hold, whoever_is_hurried_is_heard_of)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    rig_pass_ms(r, 44000);
+    r->is_holding = true;
+    request *in = new_request(r, "b", 0);
+    static struct slice names[] = {{(const uint8_t *)"t", 1}};
+    static struct consumer_group_heartbeat_request_topic_partition nothing[1];
+    in->rebalance_timeout_ms = TIMEOUT_MS;
+    in->subscribed_topic_names = names;
+    in->subscribed_topic_names_count = 1;
+    in->topic_partitions = nothing;
+    (void)send(r, in);
+    struct rig_call *call = beat(r, "a", epoch);
+    rig_cancel(call);
+    r->is_holding = false;
+    rig_commit_all(r);
+    cr_assert(eq(i16, ((const response *)rig_answer(call))->error_code, KAFKA_NONE));
+    rig_pass_ms(r, 2000);
+    call = beat(r, "a", epoch);
+    cr_assert(eq(i16, ((const response *)rig_answer(call))->error_code, KAFKA_NONE));
+    rig_free(r);
+}
