@@ -158,15 +158,14 @@ static struct slice make_member_id(struct group_call *call, struct group *g)
     return group_call_copy(call, slice_of_string(text));
 }
 
-/* ---- JoinGroup: the group is, or becomes, classic ---- */
+/* ---- JoinGroup: the group becomes classic ---- */
 
-/* In whose place a classic member comes: then the group is classic. */
-static bool is_last_of_its_kind(const struct consumer *c, struct consumer_member *former)
+/* Then so is the group, once a classic member comes in its place. */
+static bool is_last_of_its_kind(const struct consumer *c, const struct consumer_member *former)
 {
-    if (member_is_classic(former)) {
-        return false;
-    }
-    return c->members.count == 1 ? consumer_may_downgrade(c) : consumer_is_downgrade(c, &former, 1);
+    const uint32_t members_max = (uint32_t)c->g->c->env->settings->members_max;
+    return !member_is_classic(former) && c->classic_count == c->members.count - 1 &&
+           consumer_may_downgrade(c) && c->members.count <= members_max;
 }
 
 static void on_classic(struct proposal *p, enum err e)
@@ -175,51 +174,49 @@ static void on_classic(struct proposal *p, enum err e)
         group_refuse(p->c, p->call, proposal_error(e), NULL);
         return;
     }
-    consumer_on_removed(p->g);
     classic_join(p->g, p->call);
 }
 
-/* gone: the last of the new protocol, in whose place the call's member comes; NULL if nobody is in
- * the group at all. */
-static void join_classic(struct group *g, struct group_call *call, struct consumer_member *gone)
+/* Nobody is in the group. */
+static void join_classic(struct group *g, struct group_call *call)
 {
-    const bool has_others = g->consumer->members.count > 1;
     struct proposal *p = proposal_new(g, PROPOSAL_EXCLUSIVE, on_classic);
     if (p == NULL) {
         refuse(g, call, KAFKA_COORDINATOR_NOT_AVAILABLE);
         return;
     }
     p->call = call;
-    if (gone != NULL && has_others) {
-        consumer_put_removal(g->consumer, p, &gone, 1);
-    } else {
-        consumer_put_tombstones(g, p);
-    }
+    consumer_put_tombstones(g, p);
     proposal_submit(p);
 }
 
 /* ---- JoinGroup ---- */
 
-static void answer_join(struct consumer_beat *b)
+void consumer_answer_join(struct consumer_beat *b, int32_t generation, struct slice protocol)
 {
-    struct consumer *c = b->g->consumer;
-    struct consumer_member *m = consumer_find_member(c, b->member_id);
     struct group_call *call = b->call;
     struct join_group_response *out = group_call_alloc(call, 1, sizeof(*out));
-    member_touch(m);
-    expect_call(m);
-    consumer_schedule_target(c);
     if (out != NULL) {
         join_group_response_init(out);
-        out->generation_id = m->progress.epoch;
+        out->generation_id = generation;
         if (call->version >= JOIN_PROTOCOL_TYPE_VERSION) {
             out->protocol_type = slice_of_string(PROTOCOL_TYPE);
         }
-        out->protocol_name = group_call_copy(call, protocol_of(m)->name);
+        out->protocol_name = group_call_copy(call, protocol);
         out->member_id = b->member_id;
         call->out = call->is_out_of_memory ? NULL : out;
     }
     group_answer(b->g->c, call);
+}
+
+static void answer_join(struct consumer_beat *b)
+{
+    struct consumer *c = b->g->consumer;
+    struct consumer_member *m = consumer_find_member(c, b->member_id);
+    member_touch(m);
+    expect_call(m);
+    consumer_schedule_target(c);
+    consumer_answer_join(b, m->progress.epoch, protocol_of(m)->name);
 }
 
 /* Of the request, as a member's record has it; also sets what it owns. */
@@ -275,6 +272,8 @@ static void join(struct group *g, struct group_call *call, const struct consumer
         refuse(g, call, KAFKA_COORDINATOR_NOT_AVAILABLE);
     } else if (!read_join(b, &v)) {
         refuse_as(g, call, KAFKA_INCONSISTENT_GROUP_PROTOCOL, slice_of("", 0));
+    } else if (who->former != NULL && is_last_of_its_kind(g->consumer, who->former)) {
+        consumer_downgrade(b, who->former, &v);
     } else {
         consumer_say(b, who, &v);
     }
@@ -291,7 +290,7 @@ void consumer_classic_join(struct group *g, struct group_call *call)
         return;
     }
     if (e == KAFKA_NONE && c->members.count == 0) {
-        join_classic(g, call, NULL);
+        join_classic(g, call);
         return;
     }
     if (e == KAFKA_NONE) {
@@ -307,8 +306,6 @@ void consumer_classic_join(struct group *g, struct group_call *call)
     } else if (in->member_id.size == 0 && is_dynamic &&
                call->version >= MEMBER_ID_REQUIRED_VERSION) {
         refuse_as(g, call, KAFKA_MEMBER_ID_REQUIRED, make_member_id(call, g));
-    } else if (who.former != NULL && is_last_of_its_kind(c, who.former)) {
-        join_classic(g, call, who.former);
     } else {
         join(g, call, &who);
     }
@@ -435,17 +432,6 @@ static enum kafka_error find_leaving(const struct consumer *c,
     return find_member(c, who->member_id, who->group_instance_id, ret_member);
 }
 
-static size_t add_once(struct consumer_member **members, size_t count, struct consumer_member *m)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (members[i] == m) {
-            return count;
-        }
-    }
-    members[count] = m;
-    return count + 1;
-}
-
 /* Judges all, before any of them goes. */
 static size_t judge_leaving(struct consumer *c,
                             const struct leave_group_request *in,
@@ -460,9 +446,13 @@ static size_t judge_leaving(struct consumer *c,
         to->member_id = in->members[i].member_id;
         to->group_instance_id = in->members[i].group_instance_id;
         to->error_code = (int16_t)find_leaving(c, &in->members[i], &m);
-        if (to->error_code == KAFKA_NONE) {
-            count = add_once(members, count, m);
+        if (to->error_code == KAFKA_NONE && !m->is_going) {
+            m->is_going = true;
+            members[count++] = m;
         }
+    }
+    for (size_t i = 0; i < count; i++) {
+        members[i]->is_going = false;
     }
     return count;
 }

@@ -26,13 +26,22 @@ count_of_regex(struct slice text, struct consumer_member *const *members, size_t
     return found;
 }
 
+static void mark_going(struct consumer_member *const *members, size_t count, bool is_going)
+{
+    for (size_t i = 0; i < count; i++) {
+        members[i]->is_going = is_going;
+    }
+}
+
 void consumer_put_removal(struct consumer *c,
                           struct proposal *p,
                           struct consumer_member *const *members,
                           size_t count)
 {
     if (consumer_is_downgrade(c, members, count)) {
-        consumer_put_downgrade(c, p, members, count);
+        mark_going(members, count, true);
+        consumer_put_downgrade(c, p);
+        mark_going(members, count, false);
         return;
     }
     for (size_t i = 0; i < count; i++) {

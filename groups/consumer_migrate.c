@@ -197,17 +197,6 @@ void consumer_upgrade(struct consumer_beat *b, void (*then)(struct consumer_beat
 
 /* ---- and back ---- */
 
-static bool
-is_among(const struct consumer_member *m, struct consumer_member *const *members, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (members[i] == m) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool consumer_may_downgrade(const struct consumer *c)
 {
     const enum groups_migration migration = c->g->c->env->settings->migration;
@@ -231,19 +220,17 @@ bool consumer_is_downgrade(const struct consumer *c,
 /* A classic group in the making. */
 struct downgrade {
     const struct consumer *c;
-    struct consumer_member *const *gone;
-    size_t gone_count;
     struct arena *a;
     struct group_metadata_value v;
     struct slice protocol;
-    bool is_spoken; /* By all that were looked at. */
+    bool is_spoken; /* That protocol is, by all that were looked at. */
     bool is_failed;
 };
 
-static struct slice metadata_for(const struct consumer_member *m, struct slice protocol)
+static struct slice metadata_for(const struct consumer_group_member_metadata_value *v,
+                                 struct slice protocol)
 {
-    const struct consumer_group_member_metadata_value_classic *classic =
-        m->metadata->v.classic_member_metadata;
+    const struct consumer_group_member_metadata_value_classic *classic = v->classic_member_metadata;
     for (size_t i = 0; i < classic->supported_protocols_count; i++) {
         if (slice_equal(classic->supported_protocols[i].name, protocol)) {
             return classic->supported_protocols[i].metadata;
@@ -255,16 +242,16 @@ static struct slice metadata_for(const struct consumer_member *m, struct slice p
 static void look_whether_spoken(void *context, struct consumer_member *m)
 {
     struct downgrade *d = context;
-    if (!is_among(m, d->gone, d->gone_count)) {
-        d->is_spoken = d->is_spoken && !slice_is_null(metadata_for(m, d->protocol));
+    if (!m->is_going) {
+        d->is_spoken = d->is_spoken && !slice_is_null(metadata_for(&m->metadata->v, d->protocol));
     }
 }
 
-/* The first of m's that all speak, else m's first. */
-static void choose_protocol(struct downgrade *d, const struct consumer_member *m)
+/* The first of v's that all speak, else v's first. */
+static void choose_protocol(struct downgrade *d,
+                            const struct consumer_group_member_metadata_value *v)
 {
-    const struct consumer_group_member_metadata_value_classic *classic =
-        m->metadata->v.classic_member_metadata;
+    const struct consumer_group_member_metadata_value_classic *classic = v->classic_member_metadata;
     for (size_t i = 0; i < classic->supported_protocols_count; i++) {
         d->protocol = classic->supported_protocols[i].name;
         d->is_spoken = true;
@@ -276,59 +263,140 @@ static void choose_protocol(struct downgrade *d, const struct consumer_member *m
     d->protocol = classic->supported_protocols[0].name;
 }
 
-static void convert_back(void *context, struct consumer_member *m)
+/* The first one leads. */
+static void add_back(struct downgrade *d,
+                     struct slice id,
+                     const struct consumer_group_member_metadata_value *from,
+                     const struct partition_set *assigned)
 {
-    struct downgrade *d = context;
-    if (is_among(m, d->gone, d->gone_count)) {
-        return;
-    }
     if (d->v.members_count == 0) {
-        choose_protocol(d, m);
+        choose_protocol(d, from);
         d->v.protocol = d->protocol;
-        d->v.leader = member_id(m);
+        d->v.leader = id;
     }
-    const struct consumer_group_member_metadata_value *from = &m->metadata->v;
     struct group_metadata_value_member *to = &d->v.members[d->v.members_count++];
     group_metadata_value_member_init(to);
-    to->member_id = member_id(m);
+    to->member_id = id;
     to->group_instance_id = from->instance_id;
     to->client_id = from->client_id;
     to->client_host = from->client_host;
     to->rebalance_timeout = from->rebalance_timeout_ms;
     to->session_timeout = from->classic_member_metadata->session_timeout_ms;
-    to->subscription = metadata_for(m, d->protocol);
+    to->subscription = metadata_for(from, d->protocol);
     if (slice_is_null(to->subscription)) {
         to->subscription = slice_of("", 0);
     }
-    to->assignment =
-        consumer_write_assignment(d->c->g->c->env, &m->progress.assigned, to->subscription, d->a);
+    to->assignment = consumer_write_assignment(d->c->g->c->env, assigned, to->subscription, d->a);
     d->is_failed = d->is_failed || slice_is_null(to->assignment);
 }
 
-void consumer_put_downgrade(struct consumer *c,
-                            struct proposal *p,
-                            struct consumer_member *const *members,
-                            size_t count)
+static void convert_back(void *context, struct consumer_member *m)
 {
-    struct arena a;
-    arena_init(&a, CONSUMER_SCRATCH_SIZE_MAX);
-    struct downgrade d = {.c = c, .gone = members, .gone_count = count, .a = &a};
-    group_metadata_value_init(&d.v);
-    d.v.protocol_type = slice_of_string(PROTOCOL_TYPE);
-    d.v.generation = c->epoch;
-    d.v.current_state_timestamp = c->g->c->time.wall_ms;
-    d.v.members = arena_alloc_array(&a, c->members.count, sizeof(*d.v.members));
-    d.is_failed = d.v.members == NULL;
-    if (!d.is_failed) {
-        consumer_for_each_member(c, convert_back, &d);
+    if (!m->is_going) {
+        add_back(context, member_id(m), &m->metadata->v, &m->progress.assigned);
     }
-    consumer_put_tombstones(c->g, p);
-    if (d.is_failed) {
+}
+
+static void downgrade_init(struct downgrade *d, const struct consumer *c, struct arena *a)
+{
+    arena_init(a, CONSUMER_SCRATCH_SIZE_MAX);
+    *d = (struct downgrade){.c = c, .a = a};
+    group_metadata_value_init(&d->v);
+    d->v.protocol_type = slice_of_string(PROTOCOL_TYPE);
+    d->v.generation = c->epoch;
+    d->v.current_state_timestamp = c->g->c->time.wall_ms;
+    d->v.members = arena_alloc_array(a, c->members.count, sizeof(*d->v.members));
+    d->is_failed = d->v.members == NULL;
+}
+
+/* Ends it. */
+static void put_downgrade(struct downgrade *d, struct proposal *p)
+{
+    if (!d->is_failed) {
+        consumer_for_each_member(d->c, convert_back, d);
+    }
+    consumer_put_tombstones(d->c->g, p);
+    if (d->is_failed) {
         p->failure = p->failure == ERR_OK ? ERR_BUSY : p->failure;
     } else {
-        classic_put_record(c->g, p, &d.v);
+        classic_put_record(d->c->g, p, &d->v);
     }
-    arena_done(&a);
+    arena_done(d->a);
+}
+
+void consumer_put_downgrade(struct consumer *c, struct proposal *p)
+{
+    struct arena a;
+    struct downgrade d;
+    downgrade_init(&d, c, &a);
+    put_downgrade(&d, p);
+}
+
+/* ---- a classic member in the place of the last of the new protocol ---- */
+
+/* A join that makes a group classic. */
+struct takeover {
+    struct consumer_beat *b;
+    const struct consumer *c;
+    const struct consumer_member *former;
+    bool is_at_rest; /* All have what they are to have: nobody needs to join again. */
+};
+
+static void look_whether_at_rest(void *context, struct consumer_member *m)
+{
+    struct takeover *t = context;
+    if (m != t->former) {
+        t->is_at_rest = t->is_at_rest && consumer_is_settled(t->c, m);
+        return;
+    }
+    /* It may be away, between two versions of its program. */
+    t->is_at_rest = t->is_at_rest && m->progress.state == MEMBER_STABLE &&
+                    partition_set_equal(&m->progress.assigned, &m->target);
+}
+
+static void on_taken_over(struct proposal *p, enum err e)
+{
+    const struct takeover *t = p->context;
+    if (e != ERR_OK) {
+        group_refuse(p->c, p->call, proposal_error(e), NULL);
+        return;
+    }
+    struct classic *c = p->g->classic;
+    log_info(p->c->env->log, "group_downgraded", "group=%s", p->g->id);
+    if (!t->is_at_rest && c->state == CLASSIC_STABLE) {
+        classic_prepare(c);
+    }
+    consumer_answer_join(t->b, c->generation, c->protocol);
+}
+
+void consumer_downgrade(struct consumer_beat *b,
+                        struct consumer_member *former,
+                        const struct consumer_group_member_metadata_value *v)
+{
+    struct consumer *c = b->g->consumer;
+    struct takeover *t = group_call_alloc(b->call, 1, sizeof(*t));
+    struct proposal *p = t == NULL ? NULL : proposal_new(b->g, PROPOSAL_EXCLUSIVE, on_taken_over);
+    if (p == NULL) {
+        group_refuse(b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory");
+        return;
+    }
+    *t = (struct takeover){.b = b, .c = c, .former = former};
+    t->is_at_rest =
+        c->epoch == c->target_epoch && consumer_is_subscription_equal(&former->metadata->v, v);
+    consumer_for_each_member(c, look_whether_at_rest, t);
+    p->call = b->call;
+    p->context = t;
+    struct arena a;
+    struct downgrade d;
+    downgrade_init(&d, c, &a);
+    former->is_going = true;
+    if (!d.is_failed) {
+        add_back(&d, b->member_id, v, &former->progress.assigned);
+    }
+    put_downgrade(&d, p);
+    former->is_going = false;
+    t->is_at_rest = t->is_at_rest && d.is_spoken;
+    proposal_submit(p);
 }
 
 void consumer_on_removed(struct group *g)

@@ -90,6 +90,7 @@ struct consumer_member {
     uint64_t charged;  /* bytes */
 
     /* Volatile. */
+    bool is_going; /* Scratch: among those that a batch in the making takes away. */
     struct group_timer session;
     struct group_timer revocation;
     struct group_call *held; /* Its heartbeat that waits for news; or NULL. */
@@ -318,10 +319,17 @@ struct consumer_speaker {
     struct consumer_member *former; /* Had the instance before it; or NULL. */
 };
 
+bool consumer_is_subscription_equal(const struct consumer_group_member_metadata_value *a,
+                                    const struct consumer_group_member_metadata_value *b);
 /* It says v of itself: makes it so, takes the next step, answers. */
 void consumer_say(struct consumer_beat *b,
                   const struct consumer_speaker *who,
                   const struct consumer_group_member_metadata_value *v);
+
+/* ---- consumer_classic.c ---- */
+
+/* Of a classic member that neither leads nor is told of others. */
+void consumer_answer_join(struct consumer_beat *b, int32_t generation, struct slice protocol);
 
 /* ---- consumer_migrate.c ---- */
 
@@ -332,11 +340,13 @@ bool consumer_may_downgrade(const struct consumer *c);
 bool consumer_is_downgrade(const struct consumer *c,
                            struct consumer_member *const *members,
                            size_t count);
-/* Puts what it takes: tombstones of all, and the classic group without them. */
-void consumer_put_downgrade(struct consumer *c,
-                            struct proposal *p,
-                            struct consumer_member *const *members,
-                            size_t count);
+/* Puts what it takes: tombstones of all, and the classic group of those that are not going. */
+void consumer_put_downgrade(struct consumer *c, struct proposal *p);
+/* A classic member says v of itself, in the place of the last of the new protocol: the group is
+ * classic with it. Ends the call. */
+void consumer_downgrade(struct consumer_beat *b,
+                        struct consumer_member *former,
+                        const struct consumer_group_member_metadata_value *v);
 /* It was applied: if the group is classic now, its members have to join again. */
 void consumer_on_removed(struct group *g);
 

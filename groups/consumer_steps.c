@@ -100,8 +100,8 @@ static void step(struct consumer_beat *b)
 
 /* ---- the first batch: the member ---- */
 
-static bool is_subscription_equal(const struct consumer_group_member_metadata_value *a,
-                                  const struct consumer_group_member_metadata_value *b)
+bool consumer_is_subscription_equal(const struct consumer_group_member_metadata_value *a,
+                                    const struct consumer_group_member_metadata_value *b)
 {
     if (a->subscribed_topic_names_count != b->subscribed_topic_names_count ||
         !slice_equal(a->subscribed_topic_regex, b->subscribed_topic_regex)) {
@@ -185,7 +185,8 @@ static enum err put_member(struct consumer_beat *b,
     const bool is_new_group = c == NULL || !c->has_epoch;
     struct consumer_group_member_metadata_value nothing;
     consumer_group_member_metadata_value_init(&nothing);
-    const bool is_bumped = !is_subscription_equal(base == NULL ? &nothing : &base->metadata->v, v);
+    const bool is_bumped =
+        !consumer_is_subscription_equal(base == NULL ? &nothing : &base->metadata->v, v);
     const int32_t epoch = (is_new_group ? 1 : c->epoch) + is_bumped;
     if (who->former != NULL) {
         const enum err e = put_replacement(b, p, who->former);

@@ -35,8 +35,8 @@ EXPLAINED = [
     (r"^joins_of_members/describe_groups .*stable: then v\d: .*member_assignment:", "the last assignment is shown until there is another"),
     (r"^joins_of_members/join_group .*consumer: no protocol in common: (error_code: 23 \| 79|member_id:)",
      "a member id comes first in a consumer group; what the member can do is judged when it joins with that"),
-    (r"^static_joins/.*: consumer: (taken over|then|after more|the new one)", "the last member of the new protocol is replaced by a "
-     "classic one: the group is classic at once, and the member its leader; Kafka lets it join again first"),
+    (r"^static_joins/join_group .*: consumer: taken over with more: generation_id: 0 \|",
+     "no group has a generation 0: a member that takes over with another subscription is told the group's, and to join again"),
 
     (r'^describes/.*twice, and no name: groups\[""\]', "no group has the name \"\": INVALID_GROUP_ID"),
     (r"^consumer_joins/.* v0: all is wrong: error_message", "in version 0 the group's id is looked at first there"),
