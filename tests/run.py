@@ -153,17 +153,26 @@ def readme_test_command():
     return match.group(1).split()
 
 
-def campaign(totals, sim):
-    """The fixed seeds: all clean, and every mark that the sources name was reached by one of them, or by one
-    of some further seeds, but for those that marks_not_reached.txt admits to."""
-    named = subprocess.run([sys.executable, "tests/sim/list_marks.py"], cwd=ROOT, check=True,
+def marks_file(name, *options):
+    """The marks that a campaign has to reach: but for those that marks_not_reached.txt admits to."""
+    named = subprocess.run([sys.executable, "tests/sim/list_marks.py", *options], cwd=ROOT, check=True,
                            capture_output=True, text=True).stdout.split()
     admitted = [line.split()[0] for line in
                 (ROOT / "tests/sim/marks_not_reached.txt").read_text().splitlines() if line[:1] not in ("#", "")]
-    marks = ROOT / "build" / "marks.txt"
+    marks = ROOT / "build" / name
     marks.write_text("".join(f"{mark}\n" for mark in named if mark not in admitted))
+    return marks
+
+
+def campaign(totals, sim):
+    """The fixed seeds: all clean, and every mark that the sources name was reached by one of them, or by one
+    of some further seeds."""
     run(totals, "simulator, fixed seeds",
-        [sim, "--first", "1", "--runs", "5000", "--quiet", "--marks", marks, "--further", "10000", "--jobs", str(CORES)])
+        [sim, "--first", "1", "--runs", "5000", "--quiet", "--marks", marks_file("marks.txt"), "--further", "10000",
+         "--jobs", str(CORES)])
+    run(totals, "simulator, fixed seeds of groups",
+        [sim, "--mode", "groups", "--first", "1", "--runs", "300", "--quiet",
+         "--marks", marks_file("marks_groups.txt", "--groups"), "--further", "600", "--jobs", str(CORES)])
 
 
 def ci(totals):
@@ -179,6 +188,8 @@ def ci(totals):
     campaign(totals, sim)
     run(totals, "simulator, same seed same hash",
         [sim, "--first", "1", "--runs", "50", "--check-determinism", "--quiet", "--jobs", str(CORES)])
+    run(totals, "simulator, same seed same hash, groups",
+        [sim, "--mode", "groups", "--first", "1", "--runs", "20", "--check-determinism", "--quiet", "--jobs", str(CORES)])
     run(totals, "mutants", [sys.executable, "tests/sim/run_mutants.py"])
     run(totals, "README's test command", readme_test_command())
     matrix(totals, env={"CI": "1"})
@@ -191,6 +202,9 @@ def soak(totals, minutes):
         first = random.SystemRandom().randrange(1 << 40)
         run(totals, "simulator, fresh seeds",
             ["build/release/tests/sim/sim", "--first", str(first), "--runs", "2000", "--quiet", "--jobs", str(CORES)])
+        run(totals, "simulator, fresh seeds of groups",
+            ["build/release/tests/sim/sim", "--mode", "groups", "--first", str(first), "--runs", "2000", "--quiet",
+             "--jobs", str(CORES)])
         run(totals, "kill -9 loop", [sys.executable, "tests/interop/test_kill_loop.py", "--rounds", "200"])
 
 

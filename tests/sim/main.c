@@ -1,6 +1,7 @@
 /* The simulator's command line: runs seeds, each in a process of its own, and prints a line each.
  *
- *   sim --seed N | --runs N [--first SEED] [--mode any|broker|storage] [--jobs N] [--verbose]
+ *   sim --seed N | --runs N [--first SEED] [--mode any|broker|storage|groups] [--jobs N]
+ * [--verbose]
  *       [--check-determinism] [--marks FILE [--further N]] [--keep-going] [--quiet]
  *
  * Exits 1 at the first bad seed, with the command that repeats it; 2 for wrong usage.
@@ -63,11 +64,11 @@ struct campaign {
 
 static int usage(void)
 {
-    (void)fprintf(
-        stderr,
-        "usage: sim --seed N | --runs N [--first SEED] [--mode any|broker|storage] [--jobs N]"
-        " [--verbose] [--quiet] [--check-determinism] [--keep-going]"
-        " [--marks FILE [--further N]]\n");
+    (void)fprintf(stderr,
+                  "usage: sim --seed N | --runs N [--first SEED] [--mode "
+                  "any|broker|storage|groups] [--jobs N]"
+                  " [--verbose] [--quiet] [--check-determinism] [--keep-going]"
+                  " [--marks FILE [--further N]]\n");
     return 2;
 }
 
@@ -85,7 +86,7 @@ static bool parse_number(const char *text, uint64_t *ret)
 
 static bool parse_mode(const char *text, enum sim_mode *ret_mode)
 {
-    for (enum sim_mode mode = SIM_ANY; mode <= SIM_STORAGE; mode++) {
+    for (enum sim_mode mode = SIM_ANY; mode <= SIM_GROUPS; mode++) {
         if (strcmp(text, sim_mode_name(mode)) == 0) {
             *ret_mode = mode;
             return true;
@@ -178,6 +179,8 @@ static void run_seed(const struct arguments *a, uint64_t seed)
     }
     if (sim->mode == SIM_STORAGE) {
         storage_mode_run(sim);
+    } else if (sim->mode == SIM_GROUPS) {
+        groups_mode_run(sim);
     } else {
         broker_mode_run(sim);
     }

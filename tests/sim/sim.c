@@ -12,7 +12,11 @@
 const char *sim_mode_name(enum sim_mode mode)
 {
     static const char *const names[] = {
-        [SIM_ANY] = "any", [SIM_BROKER] = "broker", [SIM_STORAGE] = "storage"};
+        [SIM_ANY] = "any",
+        [SIM_BROKER] = "broker",
+        [SIM_STORAGE] = "storage",
+        [SIM_GROUPS] = "groups",
+    };
     return names[mode];
 }
 

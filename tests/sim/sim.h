@@ -28,9 +28,10 @@ enum {
 };
 
 enum sim_mode {
-    SIM_ANY,     /* One of the others, as the seed says. */
+    SIM_ANY,     /* One of the next two, as the seed says. */
     SIM_BROKER,  /* A whole broker, clients speak Kafka. */
     SIM_STORAGE, /* Logs and stores, driven directly. */
+    SIM_GROUPS,  /* Coordinators of groups over a simulated log that is replicated. */
 };
 
 /* Swarm: what this run is like at all. Drawn from the seed before anything else. */
@@ -179,3 +180,4 @@ const char *sim_mode_name(enum sim_mode mode);
 /* The modes. Each runs to its end, or fails. */
 void storage_mode_run(struct sim *sim);
 void broker_mode_run(struct sim *sim);
+void groups_mode_run(struct sim *sim);

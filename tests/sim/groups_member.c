@@ -1,0 +1,335 @@
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "core/assert.h"
+#include "kafka/proto/consumer_group_heartbeat.h"
+
+#include "tests/sim/groups_mode.h"
+
+enum {
+    PATIENCE_MS = 10000, /* Beyond the interval, before a request is given up. */
+    RETRY_US_MAX = 1000 * 1000,
+    REVOKE_US_MAX = 3000 * 1000,
+    NAP_US_MAX = 20 * 1000 * 1000,
+};
+
+/* ---- the request ---- */
+
+static void put_topics(struct groups_actor *a, struct consumer_group_heartbeat_request *in)
+{
+    if (a->is_by_regex) {
+        in->subscribed_topic_regex = slice_of_string("[ab].*"); /* Not cherries. */
+        in->subscribed_topic_names = groups_alloc(a->run, 1, sizeof(struct slice));
+        return;
+    }
+    in->subscribed_topic_names = groups_alloc(a->run, GROUPS_TOPICS, sizeof(struct slice));
+    for (uint32_t i = 0; i < GROUPS_TOPICS; i++) {
+        if ((a->topics >> i & 1) != 0) {
+            in->subscribed_topic_names[in->subscribed_topic_names_count++] =
+                slice_of_string(groups_topic_name(i));
+        }
+    }
+    in->subscribed_topic_regex = slice_of("", 0);
+}
+
+static void put_owned(struct groups_actor *a, struct consumer_group_heartbeat_request *in)
+{
+    struct groups_run *run = a->run;
+    in->topic_partitions = groups_alloc(run, run->lives_count + 1, sizeof(*in->topic_partitions));
+    for (uint32_t life = 0; life < run->lives_count; life++) {
+        if (a->owned.of[life] == 0) {
+            continue;
+        }
+        struct consumer_group_heartbeat_request_topic_partition *t =
+            &in->topic_partitions[in->topic_partitions_count++];
+        consumer_group_heartbeat_request_topic_partition_init(t);
+        t->topic_id = groups_life_id(life);
+        t->partitions = groups_alloc(run, GROUPS_PARTITIONS_MAX, sizeof(int32_t));
+        for (uint32_t p = 0; p < GROUPS_PARTITIONS_MAX; p++) {
+            if (groups_parts_has(&a->owned, life, p)) {
+                t->partitions[t->partitions_count++] = (int32_t)p;
+            }
+        }
+    }
+}
+
+static struct consumer_group_heartbeat_request *request(struct groups_actor *a, int32_t epoch)
+{
+    struct groups_run *run = a->run;
+    struct consumer_group_heartbeat_request *in = groups_alloc(run, 1, sizeof(*in));
+    consumer_group_heartbeat_request_init(in);
+    in->group_id = slice_of_string(run->groups[a->group].name);
+    in->member_id = a->owner->id;
+    in->member_epoch = epoch;
+    in->instance_id = a->owner->instance;
+    return in;
+}
+
+static void
+send(struct groups_actor *a, struct consumer_group_heartbeat_request *in, bool has_parts)
+{
+    struct groups_call *call = groups_call_new(a->run, GROUP_CONSUMER_HEARTBEAT, 1, a->group, in);
+    call->owner = a->owner;
+    call->number = has_parts; /* An empty list and none are told apart. */
+    if (!slice_is_null(in->subscribed_topic_regex) || !slice_is_null(in->rack_id)) {
+        sim_trace(a->run->sim, "full", a->group, (uint64_t)in->member_epoch);
+    }
+    a->sent_us = a->run->sim->clock.now_us;
+    a->gives_up_us = a->sent_us + (uint64_t)(a->interval_ms + PATIENCE_MS) * 1000;
+    groups_call_send(call, a);
+}
+
+static void begin(struct groups_actor *a)
+{
+    char id[GROUPS_NAME_SIZE];
+    (void)snprintf(id, sizeof(id), "m%u", a->run->owners_count);
+    a->owner = groups_owner_new(a->run, a->group, slice_of_string(id));
+    a->owner->instance = slice_of_string(a->instance[0] == '\0' ? NULL : a->instance);
+    a->owner->session_ms = 45000; /* The least that a group may have. */
+    a->owner->rebalance_ms = a->rebalance_ms;
+    a->epoch = 0;
+}
+
+static void join(struct groups_actor *a)
+{
+    if (a->owner == NULL) {
+        begin(a);
+    }
+    a->owned = (struct groups_parts){0};
+    a->told = a->owned;
+    a->revoked_us = 0;
+    struct consumer_group_heartbeat_request *in = request(a, 0);
+    in->rebalance_timeout_ms = a->rebalance_ms;
+    in->rack_id = sim_chance(a->run->sim, 30) ? slice_of_string("rack") : (struct slice){0};
+    in->server_assignor = slice_of_string(a->assignor);
+    put_topics(a, in);
+    put_owned(a, in);
+    a->owner->topics |= a->topics;
+    send(a, in, true);
+}
+
+static void beat(struct groups_actor *a)
+{
+    struct consumer_group_heartbeat_request *in = request(a, a->epoch);
+    const bool is_full = a->must_report || (!a->run->is_quiet && sim_chance(a->run->sim, 10));
+    in->topic_partitions = NULL;
+    in->subscribed_topic_names = NULL;
+    if (is_full) {
+        put_owned(a, in);
+        put_topics(a, in);
+        in->rebalance_timeout_ms = a->rebalance_ms;
+        in->server_assignor = slice_of_string(a->assignor);
+        a->owner->topics |= a->topics;
+    }
+    send(a, in, is_full);
+}
+
+/* ---- its life ---- */
+
+static uint32_t draw_topics(struct groups_actor *a)
+{
+    if (a->is_by_regex) {
+        return 7;
+    }
+    const uint32_t topics = (uint32_t)sim_between(a->run->sim, 1, (1U << GROUPS_TOPICS) - 1);
+    return sim_chance(a->run->sim, 50) ? 3 : topics;
+}
+
+void groups_actor_start(struct groups_run *run, struct groups_actor *a, uint32_t group)
+{
+    const uint32_t i = (uint32_t)(a - run->actors);
+    const enum groups_kind kind = run->groups[group].kind;
+    a->run = run;
+    a->group = group;
+    a->is_alive = true;
+    a->is_classic =
+        kind == GROUPS_OF_CLASSICS || (kind == GROUPS_OF_BOTH && sim_chance(run->sim, 50));
+    a->is_by_regex = !a->is_classic && sim_chance(run->sim, 20);
+    a->topics = draw_topics(a);
+    a->assignor = sim_chance(run->sim, 50) ? "uniform" : sim_chance(run->sim, 50) ? "range" : NULL;
+    a->rebalance_ms = (int32_t)sim_between(run->sim, GROUPS_REBALANCE_MS_MIN, 60000);
+    a->session_ms = (int32_t)sim_between(run->sim, 10000, 30000);
+    a->interval_ms = a->is_classic ? 3000 : 5000;
+    a->version = (int16_t)sim_between(run->sim, 5, 9);
+    if (sim_chance(run->sim, 30)) {
+        (void)snprintf(a->instance, sizeof(a->instance), "i%u", i);
+    }
+    a->next_us = run->sim->clock.now_us + sim_log_between(run->sim, 0, NAP_US_MAX);
+}
+
+/* Its process ends without a word. */
+static void crash(struct groups_actor *a)
+{
+    struct groups_run *run = a->run;
+    sim_say(run->sim, "actor %d crashes", (int)(a - run->actors));
+    if (a->call != NULL) {
+        groups_call_abandon(a->call);
+        a->call = NULL;
+    }
+    a->owner = NULL;
+    a->epoch = 0;
+    a->owned = (struct groups_parts){0};
+    a->told = a->owned;
+    a->revoked_us = 0;
+    groups_classic_forget(a);
+    a->next_us = run->sim->clock.now_us + sim_log_between(run->sim, 0, 4 * NAP_US_MAX);
+}
+
+static void leave(struct groups_actor *a)
+{
+    const bool is_static = a->instance[0] != '\0';
+    struct consumer_group_heartbeat_request *in =
+        request(a, is_static && sim_chance(a->run->sim, 70) ? -2 : -1);
+    in->topic_partitions = NULL;
+    in->subscribed_topic_names = NULL;
+    struct groups_call *call = groups_call_new(a->run, GROUP_CONSUMER_HEARTBEAT, 1, a->group, in);
+    call->owner = a->owner;
+    groups_call_send(call, NULL);
+    crash(a);
+}
+
+void groups_member_act(struct groups_actor *a)
+{
+    struct groups_run *run = a->run;
+    const uint64_t now_us = run->sim->clock.now_us;
+    if (a->revoked_us != 0 && now_us >= a->revoked_us) {
+        a->revoked_us = 0;
+        a->owned = a->told;
+        a->must_report = true;
+    }
+    if (a->owner == NULL || a->epoch == 0) {
+        join(a);
+        return;
+    }
+    if (!run->is_quiet && sim_chance(run->sim, run->swarm.leave_percent)) {
+        leave(a);
+        return;
+    }
+    if (!run->is_quiet && sim_chance(run->sim, 3)) {
+        a->topics = draw_topics(a);
+        a->must_report = true;
+    }
+    beat(a);
+}
+
+/* ---- what it hears ---- */
+
+static void reconcile(struct groups_actor *a, const struct consumer_group_heartbeat_response *out)
+{
+    struct groups_run *run = a->run;
+    a->told = groups_parts_told(run, out->assignment);
+    const struct groups_parts lost = groups_parts_minus(&a->owned, &a->told);
+    const struct groups_parts won = groups_parts_minus(&a->told, &a->owned);
+    if (!groups_parts_is_empty(&lost)) {
+        const bool is_slow = !run->is_quiet && sim_chance(run->sim, run->swarm.slow_revoke_percent);
+        const uint64_t wait_us = is_slow ? (uint64_t)a->rebalance_ms * 1500
+                                         : sim_log_between(run->sim, 0, REVOKE_US_MAX);
+        a->revoked_us = run->sim->clock.now_us + wait_us;
+    } else if (!groups_parts_is_empty(&won)) {
+        a->owned = a->told;
+        a->must_report = true;
+    }
+}
+
+static void retry(struct groups_actor *a)
+{
+    a->next_us = a->run->sim->clock.now_us + sim_log_between(a->run->sim, 100000, RETRY_US_MAX);
+}
+
+static void hear_error(struct groups_actor *a, struct groups_call *call, int16_t error)
+{
+    const struct consumer_group_heartbeat_response *out = call->call.out;
+    sim_say(a->run->sim,
+            "%.*s hears %d: %.*s",
+            (int)a->owner->id.size,
+            (const char *)a->owner->id.data,
+            error,
+            (int)out->error_message.size,
+            (const char *)out->error_message.data);
+    switch (error) {
+    case KAFKA_UNKNOWN_MEMBER_ID:
+    case KAFKA_FENCED_MEMBER_EPOCH:
+    case KAFKA_GROUP_ID_NOT_FOUND:
+        a->epoch = 0;
+        a->owned = (struct groups_parts){0};
+        break;
+    case KAFKA_FENCED_INSTANCE_ID:
+        crash(a);
+        return;
+    default:
+        break;
+    }
+    a->must_report = true;
+    retry(a);
+}
+
+void groups_member_hear(struct groups_actor *a, struct groups_call *call)
+{
+    struct groups_run *run = a->run;
+    if (call == NULL) {
+        a->owner->is_unsure = true;
+        a->must_report = true;
+        retry(a);
+        return;
+    }
+    const int16_t error = groups_call_error(call);
+    if (error != KAFKA_NONE) {
+        hear_error(a, call, error);
+        return;
+    }
+    const struct consumer_group_heartbeat_response *out = call->call.out;
+    a->owner->is_unsure = false;
+    a->epoch = out->member_epoch;
+    a->interval_ms = out->heartbeat_interval_ms;
+    a->must_report = false;
+    if (out->assignment != NULL) {
+        reconcile(a, out);
+    }
+    const uint64_t due_us = a->sent_us + (uint64_t)a->interval_ms * 1000;
+    a->next_us =
+        a->must_report || due_us < run->sim->clock.now_us ? run->sim->clock.now_us : due_us;
+    if (a->revoked_us != 0 && a->revoked_us < a->next_us) {
+        a->next_us = a->revoked_us;
+    }
+}
+
+/* ---- of both kinds ---- */
+
+uint64_t groups_actor_deadline_us(const struct groups_actor *a)
+{
+    return a->call != NULL ? a->gives_up_us : a->next_us;
+}
+
+void groups_actor_hear(struct groups_actor *a, struct groups_call *call)
+{
+    if (a->is_classic) {
+        groups_classic_hear(a, call);
+    } else {
+        groups_member_hear(a, call);
+    }
+}
+
+void groups_actor_turn(struct groups_actor *a)
+{
+    struct groups_run *run = a->run;
+    if (!a->is_alive || groups_actor_deadline_us(a) > run->sim->clock.now_us) {
+        return;
+    }
+    if (a->call != NULL) {
+        struct groups_call *call = a->call;
+        a->call = NULL;
+        groups_call_abandon(call);
+        groups_actor_hear(a, NULL);
+        return;
+    }
+    if (!run->is_quiet && run->swarm.crash_one_in > 0 &&
+        rand_one_in(&run->sim->rand, run->swarm.crash_one_in)) {
+        crash(a);
+        return;
+    }
+    if (a->is_classic) {
+        groups_classic_act(a);
+    } else {
+        groups_member_act(a);
+    }
+}
