@@ -119,6 +119,30 @@ Test(consumer_hold, does_not_lengthen_the_session)
     rig_free(r);
 }
 
+/* Who has more to say while its heartbeat waits for its turn has said that it is there, too. */
+Test(consumer_hold, hurried_at_the_gate_counts_for_the_session)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    rig_pass_ms(r, 20000);
+    request *in = new_request(r, "b", 0);
+    in->rebalance_timeout_ms = TIMEOUT_MS;
+    in->subscribed_topic_names = rig_alloc(r, 1, sizeof(struct slice));
+    in->topic_partitions = rig_alloc(r, 1, sizeof(*in->topic_partitions));
+    r->is_holding = true;
+    (void)send(r, in);
+    struct rig_call *call = beat(r, "a", epoch);
+    rig_cancel(call);
+    cr_assert(not(call->is_answered), "it waits for its turn");
+    r->is_holding = false;
+    rig_commit_all(r);
+    cr_assert(eq(i16, ((const response *)rig_answer(call))->error_code, KAFKA_NONE));
+    rig_pass_ms(r, 44000);
+    const response *out = rig_answer(beat(r, "a", epoch + 9));
+    cr_assert(eq(i16, out->error_code, KAFKA_FENCED_MEMBER_EPOCH), "it is still a member");
+    rig_free(r);
+}
+
 Test(consumer_hold, one_per_member)
 {
     struct rig *r = new_rig();
