@@ -445,13 +445,9 @@ void coordinator_cancel(struct coordinator *c, struct group_call *call, struct g
         on_cancel(call);
         return;
     }
-    struct group *g = call->group;
-    if (g != NULL && call->kind == GROUP_CONSUMER_HEARTBEAT) {
-        call->is_hurried = true; /* Its client may only have more to say; its turn comes soon. */
-    } else if (g != NULL) {
-        group_refuse(c, call, KAFKA_COORDINATOR_NOT_AVAILABLE, NULL);
-        group_run(g);
-    }
+    /* At the gate it stays: its turn comes soon, and what it asks for is to happen (a leave, a
+     * commit), although nobody waits for the answer. */
+    call->is_hurried = true;
 }
 
 /* ---- records ---- */

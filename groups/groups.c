@@ -457,11 +457,24 @@ static void serve(struct groups *g, struct seat *seat, struct group_call *call)
     rearm(seat);
 }
 
+/* A shard that has not begun to serve groups (others listen already), or does not any more. */
+static bool is_away(const struct groups *g, struct shard *here, struct group_call *call)
+{
+    if (g->s != NULL) {
+        return false;
+    }
+    group_call_refuse(call, KAFKA_COORDINATOR_LOAD_IN_PROGRESS, (struct slice){0});
+    xmsg_forward(here, &call->msg);
+    return true;
+}
+
 static void serve_call(struct shard *here, struct xmsg *m)
 {
-    (void)here;
     struct group_call *call = container_of(m, struct group_call, msg);
     struct groups *g = call->server;
+    if (is_away(g, here, call)) {
+        return;
+    }
     struct seat *seat = NULL;
     if (g->partitions_count > 0) {
         seat = g->seat_of[groups_partition_of(call->group_id, g->partitions_count)];
@@ -516,9 +529,11 @@ static void begin_list(struct groups *g, struct group_call *call)
 
 static void serve_list(struct shard *here, struct xmsg *m)
 {
-    (void)here;
     struct group_call *call = container_of(m, struct group_call, msg);
     struct groups *g = call->server;
+    if (is_away(g, here, call)) {
+        return;
+    }
     begin_list(g, call);
     list_for_each (link, &g->seats) {
         struct seat *seat = container_of(link, struct seat, link);
@@ -607,17 +622,17 @@ struct groups *groups_set_get(struct groups_set *set, uint16_t shard_id)
     return &set->groups[shard_id];
 }
 
-static void for_each_active(void *context,
-                            void (*visit)(void *visitor, const struct coordinator *c),
-                            void *visitor)
+static int32_t partitions_count(void *context)
 {
     const struct groups *g = context;
-    list_for_each (link, &g->seats) {
-        const struct seat *seat = container_of(link, struct seat, link);
-        if (seat->state == SEAT_ACTIVE) {
-            visit(visitor, seat->coordinator);
-        }
-    }
+    return g->partitions_count;
+}
+
+static const struct coordinator *coordinator_at(void *context, int32_t partition)
+{
+    const struct groups *g = context;
+    const struct seat *seat = g->seat_of[partition];
+    return seat != NULL && seat->state == SEAT_ACTIVE ? seat->coordinator : NULL;
 }
 
 static void on_pass(void *context)
@@ -635,7 +650,8 @@ static void start_lag(struct groups *g)
         .cluster = g->cluster,
         .memory = &g->memory,
         .context = g,
-        .for_each = for_each_active,
+        .partitions_count = partitions_count,
+        .coordinator_at = coordinator_at,
         .on_pass = on_pass,
     };
     if (lag_new(&options, &g->lag) != ERR_OK) {

@@ -22,7 +22,9 @@ enum {
     BUCKETS = 1024,
     TIMES = 8192,
     REST_FACTOR = 20,
-    LABEL_SIZE = 1024, /* Longer group ids have no series. */
+    STEP_GROUPS_MAX = 128, /* Looked at in one turn, */
+    STEP_LINES_MAX = 128,  /* and offsets of them. */
+    LABEL_SIZE = 1024,     /* Longer group ids have no series. */
 };
 
 #define PERIOD_US (UINT64_C(1000) * LAG_PERIOD_MS)
@@ -103,6 +105,12 @@ struct lag {
     struct timer timer;
     bool is_stopping;
     uint64_t began_us;
+    /* Where the gathering of lines is, some groups per turn of the loop. */
+    bool is_gathering;
+    int32_t partition;
+    uint32_t bucket;
+    uint32_t buckets_count;
+    uint32_t step_groups;
     struct list buckets[BUCKETS];
     uint32_t series_count[2]; /* Of topics, of partitions. */
     struct line *lines;
@@ -244,6 +252,10 @@ static void add_line(void *context, const struct committed_offset *o)
     if (o->offset < 0) {
         return;
     }
+    if (l->lines_count == LAG_LINES_MAX) {
+        l->sums.is_cut = 1;
+        return;
+    }
     if (l->topic_series == NULL || !slice_equal_string(o->topic, l->topic_name)) {
         l->topic_series = get_series(l, l->g, o->topic, -1);
         (void)snprintf(l->topic_name,
@@ -252,7 +264,7 @@ static void add_line(void *context, const struct committed_offset *o)
                        (int)o->topic.size,
                        (const char *)o->topic.data);
     }
-    if (l->topic_series == NULL || l->lines_count == LAG_LINES_MAX) {
+    if (l->topic_series == NULL) {
         l->sums.is_cut = 1;
         return;
     }
@@ -284,23 +296,62 @@ static void add_counters(struct coordinator_counters *to, const struct coordinat
     to->groups_deleted += from->groups_deleted;
 }
 
-static void visit_coordinator(void *context, const struct coordinator *c)
+static void add_group(struct lag *l, const struct group *g)
 {
-    struct lag *l = context;
-    add_counters(&l->sums.counters, &c->counters);
-    for (uint32_t i = 0; i < c->buckets_count; i++) {
-        list_for_each (link, &c->buckets[i]) {
-            const struct group *g = container_of(link, struct group, link);
-            if (!group_exists(g)) {
-                continue;
-            }
-            l->g = g;
-            l->topic_series = NULL;
-            l->sums.offsets += offsets_count(g);
-            count_state(&l->sums, g);
-            offsets_for_each(g, add_line, l);
+    l->g = g;
+    l->topic_series = NULL;
+    l->sums.offsets += offsets_count(g);
+    count_state(&l->sums, g);
+    offsets_for_each(g, add_line, l);
+}
+
+static void add_bucket(struct lag *l, const struct coordinator *c)
+{
+    list_for_each (link, &c->buckets[l->bucket]) {
+        const struct group *g = container_of(link, struct group, link);
+        l->step_groups++;
+        if (group_exists(g)) {
+            add_group(l, g);
         }
     }
+    l->bucket++;
+}
+
+static void begin_gathering(struct lag *l)
+{
+    l->sums = (struct totals){0};
+    l->lines_count = 0;
+    l->next = 0;
+    l->partition = 0;
+    l->bucket = 0;
+}
+
+/* Goes on where the last step was. False: all groups were looked at. */
+static bool gather_more(struct lag *l)
+{
+    l->step_groups = 0;
+    const uint32_t lines_max = l->lines_count + STEP_LINES_MAX;
+    const int32_t count = l->o.partitions_count(l->o.context);
+    while (l->partition < count) {
+        const struct coordinator *c = l->o.coordinator_at(l->o.context, l->partition);
+        if (c == NULL || l->bucket >= c->buckets_count) {
+            l->partition++;
+            l->bucket = 0;
+            continue;
+        }
+        if (l->bucket == 0) {
+            l->buckets_count = c->buckets_count;
+            add_counters(&l->sums.counters, &c->counters);
+        } else if (l->buckets_count != c->buckets_count) {
+            begin_gathering(l); /* It grew: groups are elsewhere. */
+            return true;
+        }
+        add_bucket(l, c);
+        if (l->step_groups >= STEP_GROUPS_MAX || l->lines_count >= lines_max) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* ---- one line ---- */
@@ -435,11 +486,16 @@ static void probe_next(struct probe *p)
 static void on_timer(struct timer *timer)
 {
     struct lag *l = container_of(timer, struct lag, timer);
-    l->began_us = l->o.s->now_us;
-    l->sums = (struct totals){0};
-    l->lines_count = 0;
-    l->next = 0;
-    l->o.for_each(l->o.context, visit_coordinator, l);
+    if (!l->is_gathering) {
+        l->is_gathering = true;
+        l->began_us = l->o.s->now_us;
+        begin_gathering(l);
+    }
+    if (gather_more(l)) {
+        timer_arm(&l->o.s->timers, &l->timer, l->o.s->now_us + 1); /* The next turn. */
+        return;
+    }
+    l->is_gathering = false;
     l->working = IN_FLIGHT_MAX;
     for (uint32_t i = 0; i < IN_FLIGHT_MAX; i++) {
         probe_next(&l->probes[i]);

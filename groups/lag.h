@@ -39,10 +39,10 @@ struct lag_options {
     struct cluster *cluster;
     const struct group_memory *memory;
     void *context;
-    /* Calls visit for every active coordinator of the shard. */
-    void (*for_each)(void *context,
-                     void (*visit)(void *visitor, const struct coordinator *c),
-                     void *visitor);
+    /* The shard's coordinators are those of partitions below partitions_count; NULL = there is no
+     * active one. */
+    int32_t (*partitions_count)(void *context);
+    const struct coordinator *(*coordinator_at)(void *context, int32_t partition);
     void (*on_pass)(void *context); /* One is over. */
 };
 

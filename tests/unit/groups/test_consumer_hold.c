@@ -255,3 +255,50 @@ Test(consumer_hold, whoever_is_hurried_is_heard_of)
     cr_assert(eq(i16, ((const response *)rig_answer(call))->error_code, KAFKA_NONE));
     rig_free(r);
 }
+
+/* ---- at the gate: another member's batch is under way ---- */
+
+static struct rig_call *join_under_way(struct rig *r, const char *member)
+{
+    static struct slice names[] = {{(const uint8_t *)"t", 1}};
+    static struct consumer_group_heartbeat_request_topic_partition nothing[1];
+    request *in = new_request(r, member, 0);
+    in->rebalance_timeout_ms = TIMEOUT_MS;
+    in->subscribed_topic_names = names;
+    in->subscribed_topic_names_count = 1;
+    in->topic_partitions = nothing;
+    r->is_holding = true;
+    return send(r, in);
+}
+
+static void let_go(struct rig *r)
+{
+    r->is_holding = false;
+    rig_commit_all(r);
+}
+
+Test(consumer_hold, who_waits_at_the_gate_is_hurried_not_refused)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    (void)join_under_way(r, "b");
+    struct rig_call *call = beat(r, "a", epoch);
+    cr_assert(not(call->is_answered));
+    rig_cancel(call); /* Its client sent a commit behind it. */
+    let_go(r);
+    cr_assert(eq(i16, ((const response *)rig_answer(call))->error_code, KAFKA_NONE));
+    rig_free(r);
+}
+
+Test(consumer_hold, who_says_goodbye_and_hangs_up_has_left)
+{
+    struct rig *r = new_rig();
+    (void)join(r, "a");
+    (void)join_under_way(r, "b");
+    struct rig_call *call = beat(r, "a", -1);
+    rig_cancel(call);
+    let_go(r);
+    const response *out = rig_answer(beat(r, "a", -1));
+    cr_assert(eq(i16, out->error_code, KAFKA_UNKNOWN_MEMBER_ID), "it left already");
+    rig_free(r);
+}

@@ -51,7 +51,8 @@ static void on_metadata(void *context, struct shard *s)
     groups_on_metadata(groups_set_get(n->groups, s->id));
 }
 
-static struct node *start(struct disk_sim *disk, uint16_t shards_count, uint64_t seed)
+/* Without groups yet. */
+static struct node *begin(struct disk_sim *disk, uint16_t shards_count, uint64_t seed)
 {
     struct node *n = calloc(1, sizeof(*n));
     sim_node_init(&n->sim, disk, shards_count, seed);
@@ -62,6 +63,12 @@ static struct node *start(struct disk_sim *disk, uint16_t shards_count, uint64_t
     n->sim.settings.broker_context = n;
     cr_assert(eq(int, groups_set_new(&n->settings, shards_count, &n->groups), ERR_OK));
     cr_assert(eq(int, sim_node_start(&n->sim), ERR_OK), "%s", n->sim.why);
+    return n;
+}
+
+static struct node *start(struct disk_sim *disk, uint16_t shards_count, uint64_t seed)
+{
+    struct node *n = begin(disk, shards_count, seed);
     for (uint16_t i = 0; i < shards_count; i++) {
         groups_start(
             groups_set_get(n->groups, i), n->sim.shards[i].s, sim_node_cluster(&n->sim, i));
@@ -379,4 +386,33 @@ Test(groups, partition_is_that_of_kafka)
         const int32_t got = groups_partition_of(slice_of_string(rows[i].group), 50);
         cr_assert(eq(i32, got, rows[i].partition), "%s", rows[i].group);
     }
+}
+
+/* Shard 0 listens before shard 1 has begun: its clients are told to come again. */
+Test(groups, a_shard_that_has_not_begun_answers)
+{
+    struct disk_sim *disk = new_disk();
+    struct node *n = start(disk, 2, 1);
+    make_topics(n);
+    stop(n);
+    n = begin(disk, 2, 3);
+    groups_start(groups_set_get(n->groups, 0), n->sim.shards[0].s, sim_node_cluster(&n->sim, 0));
+    struct ask *asks[GROUPS_COUNT];
+    int refused = 0;
+    for (int i = 0; i < GROUPS_COUNT; i++) {
+        asks[i] = submit(n, 0, new_fetch(i));
+        const struct offset_fetch_response_group *out = wait_for(n, asks[i]);
+        refused += out->error_code == KAFKA_COORDINATOR_LOAD_IN_PROGRESS;
+        free_ask(asks[i]);
+    }
+    cr_assert(lt(int, 0, refused));
+    struct ask *list = new_ask(GROUP_LIST, 0);
+    list_groups_request_init(&list->in.list);
+    groups_submit_list(groups_set_get(n->groups, 0), 1, &list->call);
+    const struct list_groups_response *out = wait_for(n, list);
+    cr_assert(eq(i16, out->error_code, KAFKA_COORDINATOR_LOAD_IN_PROGRESS));
+    free_ask(list);
+    groups_start(groups_set_get(n->groups, 1), n->sim.shards[1].s, sim_node_cluster(&n->sim, 1));
+    stop(n);
+    disk_sim_free(disk);
 }
