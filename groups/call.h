@@ -86,6 +86,7 @@ struct group_call {
     void *keeper;                               /* While a module keeps it: the module's. */
     bool is_hurried;                            /* Is not to be kept. */
     bool was_kept; /* What it said was taken in when it came; it is answered with what there is. */
+    uint64_t kept_us;                /* Since when, if it was. */
     struct coordinator *coordinator; /* While that has it. */
     struct xmsg msg;
     struct xmsg_hop route[2];

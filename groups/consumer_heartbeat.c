@@ -10,6 +10,8 @@
 #include "groups/topic_pattern.h"
 
 enum {
+    /* With more members on a shard none is kept: some clients send one per second instead. */
+    HELD_MEMBERS_MAX = 10000,
     TEXT_SIZE_MAX = 512,
     TEXT_ID_MAX = 128,         /* What messages show of an id. */
     MEMBER_SIZE_MIN = 1 << 10, /* What a member takes besides its names. */
@@ -171,7 +173,8 @@ static bool may_wait(const struct consumer_beat *b, const struct consumer_member
     const struct consumer *c = m->consumer;
     const struct group_call *call = b->call;
     return b->g->c->env->settings->is_heartbeat_held && !call->is_hurried && !call->was_kept &&
-           !b->is_shown && !b->has_news && in_of(b)->member_epoch == m->progress.epoch &&
+           b->g->c->env->memory->members_count <= HELD_MEMBERS_MAX && !b->is_shown &&
+           !b->has_news && in_of(b)->member_epoch == m->progress.epoch &&
            c->epoch == c->target_epoch && consumer_is_settled(c, m);
 }
 
@@ -193,7 +196,7 @@ static void answer(struct consumer_beat *b)
     if (out != NULL) {
         out->member_id = b->member_id;
         out->member_epoch = m->progress.epoch;
-        out->heartbeat_interval_ms = consumer_heartbeat_interval_ms(c, m);
+        out->heartbeat_interval_ms = consumer_hold_rest_ms(m, b->call);
         if (b->is_shown && !show_assignment(b->call, out, &m->progress.assigned)) {
             b->call->out = NULL;
         }

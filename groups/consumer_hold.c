@@ -11,7 +11,18 @@
 
 enum {
     US_PER_MS = 1000,
+    REST_MS_MIN = 10,
 };
+
+int32_t consumer_hold_rest_ms(const struct consumer_member *m, const struct group_call *call)
+{
+    const int32_t ms = consumer_heartbeat_interval_ms(m->consumer, m);
+    if (!call->was_kept || !consumer_is_settled(m->consumer, m)) {
+        return ms;
+    }
+    const uint64_t kept_ms = (m->consumer->g->c->time.now_us - call->kept_us) / US_PER_MS;
+    return kept_ms + REST_MS_MIN < (uint64_t)ms ? ms - (int32_t)kept_ms : REST_MS_MIN;
+}
 
 static struct group_call *take(struct consumer_member *m)
 {
@@ -54,10 +65,12 @@ void consumer_hold(struct consumer_member *m, struct group_call *call)
 {
     assert(m->held == NULL);
     const int32_t ms = consumer_heartbeat_interval_ms(m->consumer, m);
+    const uint64_t now_us = m->consumer->g->c->time.now_us;
     m->held = call;
     call->keeper = m;
+    call->kept_us = now_us;
     group_keep(call, on_cancel);
-    group_timer_arm(&m->hold, m->consumer->g->c->time.now_us + (uint64_t)ms * US_PER_MS);
+    group_timer_arm(&m->hold, now_us + (uint64_t)ms * US_PER_MS);
 }
 
 static void wake_member(void *context, struct consumer_member *m)
