@@ -114,9 +114,9 @@ def await_problems(node, wanted):
 
 def test_the_number_of_groups_is_bounded():
     directory = fresh_dir("group_limit") / "data"
-    with Node(directory, "--cores", "0", "--set", "coreflume.groups.max=3") as node, Connection(node.kafka) as c:
+    with Node(directory, "--cores", "0", "--set", "coreflume.groups.max=10") as node, Connection(node.kafka) as c:
         equal(c.create_topic("t"), NONE, "create")
-        groups = [f"g{i}" for i in range(3)]
+        groups = [f"g{i}" for i in range(10)]
         for group in groups:
             commit(c, group, "t", {0: 0})
         refused = ask(c, "offset_commit", 8, {"group_id": "more", "member_id": "", "generation_id_or_member_epoch": -1, "topics": [
