@@ -387,9 +387,15 @@ static bool check_room(struct consumer_beat *b, const struct consumer_speaker *w
         group_refuse(b->g->c, b->call, KAFKA_GROUP_MAX_SIZE_REACHED, text);
         return false;
     }
+    if (is_new && env->memory->members_count >= env->memory->members_max) {
+        group_refuse(b->g->c,
+                     b->call,
+                     KAFKA_GROUP_MAX_SIZE_REACHED,
+                     "The groups of this broker have reached coreflume.groups.members.max.");
+        return false;
+    }
     const bool is_growing = is_new || in_of(b)->subscribed_topic_names_count > 0;
-    if ((is_new && env->memory->members_count >= env->memory->members_max) ||
-        (is_growing && !group_memory_has_room(env->memory, size_of_request(in_of(b))))) {
+    if (is_growing && !group_memory_has_room(env->memory, size_of_request(in_of(b)))) {
         group_refuse(
             b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "groups take all their memory");
         return false;

@@ -402,11 +402,14 @@ void group_requeue(struct group *g, struct group_call *call)
     wait_at_gate(g, call);
 }
 
-/* A group that is only asked about needs the room, too: it may be asked about all at once. */
-static bool may_be_made(const struct coordinator *c)
+/* Who only asks about a group gets one for the question, also at the limit: it goes with it. */
+static bool may_be_made(const struct coordinator *c, enum group_call_kind kind)
 {
     const struct group_memory *m = c->env->memory;
-    return m->groups_count < m->groups_max && group_memory_has_room(m, sizeof(struct group));
+    const bool is_to_stay =
+        kind == GROUP_JOIN || kind == GROUP_CONSUMER_HEARTBEAT || kind == GROUP_COMMIT;
+    return !is_to_stay ||
+           (m->groups_count < m->groups_max && group_memory_has_room(m, sizeof(struct group)));
 }
 
 void coordinator_call(struct coordinator *c, struct group_call *call, struct group_time now)
@@ -418,7 +421,7 @@ void coordinator_call(struct coordinator *c, struct group_call *call, struct gro
         return;
     }
     struct group *g = group_find(c, call->group_id);
-    if (g == NULL && may_be_made(c)) {
+    if (g == NULL && may_be_made(c, call->kind)) {
         g = group_get(c, call->group_id);
     }
     if (g == NULL) {

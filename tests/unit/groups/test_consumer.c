@@ -201,7 +201,7 @@ Test(consumer, who_finds_no_room_is_told_to_try_again)
     cr_assert(eq(i16, beat(r, "a", 2, NULL)->error_code, KAFKA_NONE), "who is in stays in");
     r->leader->memory.size_max *= 1000;
     r->leader->memory.members_max = 1;
-    cr_assert(eq(i16, join(r, "b", "t", NULL)->error_code, KAFKA_COORDINATOR_NOT_AVAILABLE));
+    cr_assert(eq(i16, join(r, "b", "t", NULL)->error_code, KAFKA_GROUP_MAX_SIZE_REACHED));
     cr_assert(eq(i16, join(r, "a", "t", NULL)->error_code, KAFKA_NONE));
     r->leader->memory.members_max = 2;
     cr_assert(eq(i16, join(r, "b", "t", NULL)->error_code, KAFKA_NONE));

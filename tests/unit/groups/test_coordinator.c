@@ -2,6 +2,7 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 
+#include "kafka/proto/delete_groups.h"
 #include "kafka/proto/heartbeat.h"
 
 #include "tests/unit/groups/rig.h"
@@ -19,5 +20,17 @@ Test(coordinator, forgets_a_group_that_nothing_is_known_of)
     cr_assert(eq(sz, r->batches_count, 0));
     rig_restart(r);
     rig_handover(r);
+    rig_free(r);
+}
+
+/* Kafka's answer, not "no room", to whoever asks about a group that is not there. */
+Test(coordinator, groups_can_be_asked_about_at_their_limit)
+{
+    struct rig *r = rig_new();
+    r->leader->memory.groups_max = 0;
+    const struct rig_call *call = rig_send(r, GROUP_DELETE, 2, "g", NULL);
+    const struct delete_groups_response_result *out = rig_answer(call);
+    cr_assert(eq(i16, out->error_code, KAFKA_GROUP_ID_NOT_FOUND));
+    cr_assert(eq(u32, coordinator_groups_count(r->leader->c), 0));
     rig_free(r);
 }
