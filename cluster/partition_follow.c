@@ -170,6 +170,10 @@ static void on_state(struct partition_follow *f)
         end(f, f->op.result);
         return;
     }
+    if (o->is_end_unknown) {
+        end(f, ERR_CORRUPT); /* What is there is not all that was committed. */
+        return;
+    }
     if (f->offset == FOLLOW_FROM_START) {
         f->offset = o->log_start_offset;
     }

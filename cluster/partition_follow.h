@@ -14,7 +14,7 @@
  *       ERR_CANCELLED     stopped, or the broker stops
  *       ERR_NOT_FOUND     the partition is gone
  *       ERR_OUT_OF_RANGE  the log starts above the offset by now
- *       ERR_FAILED, ERR_CORRUPT, ERR_IO  its log cannot be read on
+ *       ERR_FAILED, ERR_CORRUPT, ERR_IO  its log cannot be read on, or damage hides where it ends
  *       or what on_batch said
  *
  * Shard: c's, from begin until on_end; best the one that owns the partition.

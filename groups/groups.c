@@ -239,7 +239,8 @@ static void on_loaded(struct partition_follow *f, enum err e)
                   "groups_not_loaded",
                   "topic=" GROUPS_TOPIC " partition=%" PRId32
                   " error=%s effect=\"its groups get COORDINATOR_NOT_AVAILABLE\" "
-                  "action=\"see /healthz for its partition, then restart\"",
+                  "action=\"put the partition's files back from a copy, then restart; groups of other "
+                  "partitions go on\"",
                   seat->id.partition,
                   err_name(e));
     }

@@ -7,10 +7,11 @@ import shutil
 import urllib.request
 
 from support.check import equal, expect, run_all
+from support.definitions import ask
 from support.node import Node, fresh_dir, refused_start
 from support.wire import Connection, batch, batches
 
-NONE, CORRUPT, STORAGE = 0, 2, 56
+NONE, CORRUPT, COORDINATOR_NOT_AVAILABLE, STORAGE = 0, 2, 15, 56
 RECORDS = 40
 SIZE = 5000
 
@@ -123,6 +124,39 @@ def expect_refused(what, change):
     lines = [line for line in lines if line.startswith("coreflume: ")]
     equal((code, stdout, len(lines)), (1, "", 1), what)
     expect("restore" in lines[0], f"{what}: no fix in {lines[0]!r}")
+
+
+def test_groups_whose_records_are_damaged_are_refused():
+    """Also where the damage hides the end: older offsets, or none, would be answered as if they were the last."""
+    data = directory / "groups"
+    commit = {"group_id": "g", "member_id": "", "topics": [{"name": "t", "partitions": [
+        {"partition_index": 0, "committed_offset": 0, "committed_metadata": "metadata"}]}]}
+    fetch = {"groups": [{"group_id": "g", "topics": None}]}
+    options = ("--cores", "0", "--set", "offsets.topic.num.partitions=1")
+    with Node(data, *options) as node:
+        with Connection(node.kafka) as c:
+            equal(c.create_topic("t"), NONE, "create")
+            ask(c, "find_coordinator", 4, {"key_type": 0, "coordinator_keys": ["g"]})
+            for offset in range(100):
+                commit["topics"][0]["partitions"][0]["committed_offset"] = offset
+                equal(ask(c, "offset_commit", 8, commit)["topics"][0]["partitions"][0]["error_code"], NONE, "commit")
+        equal(node.stop()[0], 0, "exit code")
+    segment, = (data / "logs" / "__consumer_offsets-0").resolve().glob("*.log")
+    content = segment.read_bytes()
+    middle = content.rindex(b"metadata") // 2 // 4096 * 4096
+    flipped = bytearray(content)
+    flipped[content.index(b"metadata")] ^= 1
+    for name, bad in (("flipped", bytes(flipped)), ("zeros", content[:middle] + bytes(len(content) - middle)), ("empty", b"")):
+        segment.write_bytes(bad)
+        with Node(data, *options) as node:
+            with Connection(node.kafka) as c:
+                equal(ask(c, "offset_fetch", 8, fetch)["groups"][0]["error_code"], COORDINATOR_NOT_AVAILABLE, name)
+            expect("groups_not_loaded" in node.log_tail(), f"{name}: the log says nothing")
+            equal(node.stop()[0], 0, "exit code")
+    segment.write_bytes(content)
+    with Node(data, *options) as node, Connection(node.kafka) as c:
+        partition = ask(c, "offset_fetch", 8, fetch)["groups"][0]["topics"][0]["partitions"][0]
+        equal(partition["committed_offset"], 99, "with its files back")
 
 
 def test_what_the_node_cannot_do_without():
