@@ -19,6 +19,7 @@
 #include "kafka/proto/list_groups.h"
 
 enum {
+    LATE_US = 1000 * 1000,         /* Deadlines that are told so late have to wait as long again. */
     WAITING_MAX = 1000,            /* Calls of one seat that wait until it is loaded. */
     METADATA_DELAY_US = 50 * 1000, /* Many changes are looked at together. */
     LOADS_MAX = 8,                 /* Partitions of one shard that are replayed at the same time. */
@@ -43,6 +44,7 @@ struct seat {
     struct list waiting;            /* struct group_call: while it loads. */
     uint32_t waiting_count;
     bool is_reading;       /* The follow's on_end has not come. */
+    bool is_late;          /* The timer is that of LATE_US. */
     bool is_starting_over; /* Another one takes its place when it is over. */
     bool has_complained;   /* Of records that cannot be read. */
     struct timer timer;
@@ -87,6 +89,9 @@ static void serve(struct groups *g, struct seat *seat, struct group_call *call);
 
 static void rearm(struct seat *seat)
 {
+    if (seat->is_late && seat->state == SEAT_ACTIVE) {
+        return;
+    }
     const uint64_t deadline_us = coordinator_deadline_us(seat->coordinator);
     if (seat->state != SEAT_ACTIVE || deadline_us == UINT64_MAX) {
         timer_cancel(&seat->g->s->timers, &seat->timer);
@@ -120,6 +125,14 @@ static void free_if_over(struct seat *seat)
 static void on_timer(struct timer *t)
 {
     struct seat *seat = container_of(t, struct seat, timer);
+    const uint64_t now_us = seat->g->s->now_us;
+    if (!seat->is_late && now_us - t->deadline_us > LATE_US) {
+        /* The process stood still: heartbeats lie in its sockets. */
+        seat->is_late = true;
+        timer_arm(&seat->g->s->timers, t, now_us + LATE_US);
+        return;
+    }
+    seat->is_late = false;
     coordinator_tick(seat->coordinator, now_of(seat->g));
     rearm(seat);
 }
@@ -235,14 +248,15 @@ static void on_loaded(struct partition_follow *f, enum err e)
         }
     } else if (seat->state == SEAT_LOADING) {
         seat->state = SEAT_FAILED;
-        log_error(g->s->log,
-                  "groups_not_loaded",
-                  "topic=" GROUPS_TOPIC " partition=%" PRId32
-                  " error=%s effect=\"its groups get COORDINATOR_NOT_AVAILABLE\" "
-                  "action=\"put the partition's files back from a copy, then restart; groups of other "
-                  "partitions go on\"",
-                  seat->id.partition,
-                  err_name(e));
+        log_error(
+            g->s->log,
+            "groups_not_loaded",
+            "topic=" GROUPS_TOPIC " partition=%" PRId32
+            " error=%s effect=\"its groups get COORDINATOR_NOT_AVAILABLE\" "
+            "action=\"put the partition's files back from a copy, then restart; groups of other "
+            "partitions go on\"",
+            seat->id.partition,
+            err_name(e));
     }
     serve_waiting(seat);
     free_if_over(seat);

@@ -416,3 +416,40 @@ Test(groups, a_shard_that_has_not_begun_answers)
     stop(n);
     disk_sim_free(disk);
 }
+
+static enum kafka_error heartbeat(struct node *n, const struct join_group_response *joined)
+{
+    struct ask *a = new_ask(GROUP_HEARTBEAT, 1);
+    heartbeat_request_init(&a->in.heartbeat);
+    a->in.heartbeat.group_id = a->call.group_id;
+    a->in.heartbeat.group_instance_id = (struct slice){0};
+    a->in.heartbeat.member_id = joined->member_id;
+    a->in.heartbeat.generation_id = joined->generation_id;
+    const struct heartbeat_response *out = wait_for(n, submit(n, 0, a));
+    const enum kafka_error e = (enum kafka_error)out->error_code;
+    free_ask(a);
+    return e;
+}
+
+/* A machine that stood still: what members sent meanwhile is read before they are given up. */
+Test(groups, sessions_do_not_end_while_the_process_stands_still)
+{
+    struct disk_sim *disk = new_disk();
+    struct node *n = start(disk, 1, 1);
+    make_topics(n);
+    struct ask *join = submit(n, 0, new_join(1));
+    const struct join_group_response *joined = wait_for(n, join);
+    cr_assert(eq(i16, joined->error_code, KAFKA_NONE));
+    n->sim.clock.now_us += UINT64_C(15) * 1000 * 1000; /* Its session is of 10 s. */
+    sim_node_run(&n->sim, 2);
+    cr_assert(eq(int, heartbeat(n, joined), KAFKA_NONE));
+    n->sim.clock.now_us += UINT64_C(15) * 1000 * 1000;
+    const uint64_t ends_us = n->sim.clock.now_us + 2 * 1000 * 1000;
+    while (n->sim.clock.now_us < ends_us) {
+        sim_node_run(&n->sim, 1);
+    }
+    cr_assert(eq(int, heartbeat(n, joined), KAFKA_UNKNOWN_MEMBER_ID), "it said nothing");
+    free_ask(join);
+    stop(n);
+    disk_sim_free(disk);
+}
