@@ -8,11 +8,6 @@
 #include "core/logger.h"
 #include "groups/classic_priv.h"
 #include "groups/settings.h"
-#include "kafka/proto/consumer_protocol_subscription.h"
-
-enum {
-    SUBSCRIPTION_SIZE_MAX = 32 << 20, /* What is taken to read one. */
-};
 
 static struct group_memory *memory_of(const struct classic *c)
 {
@@ -53,7 +48,6 @@ struct classic *classic_get(struct group *g)
     c->g = g;
     c->is_live = coordinator_is_active(g->c);
     list_init(&c->members);
-    list_init(&c->pending);
     group_timer_init(&c->timer, g, classic_on_timer);
     group_memory_take(memory_of(c), sizeof(*c));
     g->classic = c;
@@ -62,7 +56,7 @@ struct classic *classic_get(struct group *g)
 
 void classic_drop_unused(struct classic *c)
 {
-    if (c->durable != NULL || c->members_count > 0 || !list_is_empty(&c->pending) ||
+    if (c->durable != NULL || c->members_count > 0 || c->pending.count > 0 ||
         c->state != CLASSIC_EMPTY) {
         return;
     }
@@ -72,6 +66,7 @@ void classic_drop_unused(struct classic *c)
     g->classic = NULL;
     name_table_done(&c->by_id);
     name_table_done(&c->by_instance);
+    name_table_done(&c->pending);
     free(c);
 }
 
@@ -134,9 +129,7 @@ void classic_forget_live(struct classic *c, enum kafka_error e)
     list_for_each_safe (link, &c->members) {
         classic_member_remove(classic_member_at(link), e);
     }
-    list_for_each_safe (link, &c->pending) {
-        classic_pending_remove(container_of(link, struct classic_pending, link));
-    }
+    classic_pending_clear(c);
     group_timer_cancel(&c->timer);
     (void)classic_text_set(c, &c->protocol_type, (struct slice){0});
     (void)classic_text_set(c, &c->protocol, (struct slice){0});
@@ -225,41 +218,6 @@ int64_t classic_empty_since_ms(const struct group *g)
     return c->durable->value.current_state_timestamp;
 }
 
-/* True also for what cannot be read. */
-static bool may_name(struct slice subscription, struct slice topic)
-{
-    struct arena arena;
-    arena_init(&arena, SUBSCRIPTION_SIZE_MAX);
-    struct rbuf in = rbuf_over(subscription.data, subscription.size);
-    struct consumer_protocol_subscription s;
-    bool is_named = consumer_protocol_subscription_decode(&in, &arena, &s) != ERR_OK;
-    for (size_t i = 0; !is_named && i < s.topics_count; i++) {
-        is_named = slice_equal(s.topics[i], topic);
-    }
-    arena_done(&arena);
-    return is_named;
-}
-
-bool classic_is_subscribed(const struct group *g, struct slice topic)
-{
-    const struct classic *c = g->classic;
-    if (!classic_has_members(g)) {
-        return false;
-    }
-    if (!c->is_live || !slice_equal_string(c->protocol_type, "consumer")) {
-        return true;
-    }
-    list_for_each (link, &c->members) {
-        const struct classic_protocols *p = classic_member_at(link)->protocols;
-        for (size_t i = 0; i < p->count; i++) {
-            if (may_name(p->items[i].metadata, topic)) {
-                return true;
-            }
-        }
-    }
-    return false;
-}
-
 /* ---- for tests ---- */
 
 static void check_member(const struct classic *c, const struct classic_member *m)
@@ -316,6 +274,6 @@ void classic_check(const struct group *g)
         check_live(c);
     } else {
         assert(c->durable != NULL);
-        assert(list_is_empty(&c->members) && list_is_empty(&c->pending));
+        assert(list_is_empty(&c->members) && c->pending.count == 0);
     }
 }

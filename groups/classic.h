@@ -17,9 +17,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/arena.h"
 #include "core/err.h"
 #include "core/slice.h"
 #include "groups/call.h"
+#include "groups/name_table.h"
 
 struct coordinator;
 struct group;
@@ -54,9 +56,18 @@ struct slice classic_protocol_type(const struct group *g);
 struct offset_commit_request;
 enum kafka_error
 classic_check_commit(struct group *g, const struct offset_commit_request *in, int16_t version);
-/* Whether a member subscribes to that topic, or that cannot be known (protocol types but
- * "consumer", members that cannot be read). */
-bool classic_is_subscribed(const struct group *g, struct slice topic);
+/* The topics that members subscribe to, of all of them read at once. Good until one changes. */
+struct classic_topics {
+    bool is_all; /* It cannot be known: protocol types but "consumer", members that cannot be read.
+                  */
+    struct name_table names;
+    struct arena arena;
+    uint64_t hash_seed;
+    uint32_t read_count; /* Names, with repetitions: what it took. */
+};
+void classic_topics_read(struct classic_topics *t, const struct group *g);
+bool classic_topics_has(const struct classic_topics *t, struct slice topic);
+void classic_topics_done(struct classic_topics *t);
 /* When it became empty, wall time; -1 = it is not empty, or nobody knows. */
 int64_t classic_empty_since_ms(const struct group *g);
 /* Puts the tombstone of the group's metadata into p. */

@@ -342,14 +342,16 @@ void classic_member_keep_sync(struct classic_member *m, struct group_call *call)
 
 static struct classic_pending *pending_at(struct list *link)
 {
-    return container_of(link, struct classic_pending, link);
+    return container_of(name_link_at(link), struct classic_pending, by_id);
 }
 
 struct classic_pending *classic_pending_find(const struct classic *c, struct slice member_id)
 {
-    list_for_each (link, &c->pending) {
-        if (slice_equal(pending_at(link)->id, member_id)) {
-            return pending_at(link);
+    const uint64_t hash = hash_of(c, member_id);
+    list_for_each (link, name_table_bucket(&c->pending, hash)) {
+        struct classic_pending *p = pending_at(link);
+        if (p->by_id.hash == hash && slice_equal(p->id, member_id)) {
+            return p;
         }
     }
     return NULL;
@@ -375,7 +377,11 @@ bool classic_pending_add(struct classic *c, struct slice member_id, int32_t sess
     uint8_t *at = (uint8_t *)(p + 1);
     p->id = put_text(&at, member_id);
     p->classic = c;
-    list_push_back(&c->pending, &p->link);
+    list_init(&p->by_id.link);
+    if (name_table_add(&c->pending, &p->by_id, hash_of(c, member_id)) != ERR_OK) {
+        free(p);
+        return false;
+    }
     group_timer_init(&p->timer, c->g, on_pending_over);
     group_timer_arm(&p->timer, deadline_us(c, session_timeout_ms));
     memory_of(c)->members_count++;
@@ -387,8 +393,17 @@ void classic_pending_remove(struct classic_pending *p)
 {
     struct classic *c = p->classic;
     group_timer_cancel(&p->timer);
-    list_remove(&p->link);
+    name_table_remove(&c->pending, &p->by_id);
     memory_of(c)->members_count--;
     group_memory_give(memory_of(c), sizeof(*p) + p->id.size);
     free(p);
+}
+
+void classic_pending_clear(struct classic *c)
+{
+    for (uint32_t i = 0; i < c->pending.buckets_count; i++) {
+        list_for_each_safe (link, &c->pending.buckets[i]) {
+            classic_pending_remove(pending_at(link));
+        }
+    }
 }

@@ -182,7 +182,7 @@ static void complete_join(struct classic *c)
 
 static bool are_all_there(const struct classic *c)
 {
-    return c->joining_count == c->members_count && list_is_empty(&c->pending);
+    return c->joining_count == c->members_count && c->pending.count == 0;
 }
 
 /* ---- the begin of one ---- */

@@ -7,6 +7,7 @@
  *   classic_sync.c      SyncGroup, Heartbeat, LeaveGroup, whether a member may commit
  *   classic_records.c   what is durable
  *   classic_describe.c  DescribeGroups
+ *   classic_topics.c    what members subscribe to
  *
  * Two halves. `durable` is the last record that was applied, as it came: the same on every replica.
  * All else is live: only the active coordinator has it, made from the record when it becomes
@@ -90,7 +91,7 @@ struct classic_member {
 
 /* A member id that was given out with MEMBER_ID_REQUIRED. */
 struct classic_pending {
-    struct list link;
+    struct name_link by_id; /* classic.pending */
     struct classic *classic;
     struct group_timer timer;
     struct slice id;
@@ -120,7 +121,7 @@ struct classic {
     uint32_t members_count;
     uint32_t joining_count;
     struct classic_member *leader; /* NULL without members. */
-    struct list pending;           /* struct classic_pending */
+    struct name_table pending;     /* struct classic_pending */
     /* PREPARING: the end of the phase. Later: who has not asked for its assignment goes. */
     struct group_timer timer;
     bool is_initial;            /* PREPARING began with an empty group: more may come. */
@@ -199,6 +200,7 @@ struct classic_pending *classic_pending_find(const struct classic *c, struct sli
 /* False without memory. */
 bool classic_pending_add(struct classic *c, struct slice member_id, int32_t session_timeout_ms);
 void classic_pending_remove(struct classic_pending *p);
+void classic_pending_clear(struct classic *c);
 
 /* ---- classic_phases.c ---- */
 

@@ -11,7 +11,8 @@
 #define BELIEVE_US UINT64_C(86400000000)
 
 enum {
-    STEP_OFFSETS_MAX = 20000, /* Offsets, and groups, that are looked at in one turn. */
+    STEP_OFFSETS_MAX =
+        20000, /* Offsets, groups and subscriptions that are looked at in one turn. */
 };
 
 static struct coordinator *coordinator_of(struct expiry *x)
@@ -42,8 +43,7 @@ static uint32_t look_at_bucket(struct coordinator *c, uint32_t bucket)
     uint32_t seen = 1;
     list_for_each (link, &c->buckets[bucket]) {
         struct group *g = container_of(link, struct group, link);
-        seen += 1 + (uint32_t)offsets_count(g);
-        offsets_look(g);
+        seen += offsets_look(g);
     }
     return seen;
 }

@@ -33,8 +33,9 @@ void offsets_init(struct group *g);
  * than what was judged by when they were committed. */
 void offsets_activate(struct group *g);
 void offsets_resign(struct group *g);
-/* Has something expired? Then it goes soon. Looks at every offset of g. */
-void offsets_look(struct group *g);
+/* Has something expired? Then it goes soon. Looks at every offset of g, and returns at
+ * how many things it looked. */
+uint32_t offsets_look(struct group *g);
 /* A topic went, or came again under another id. */
 void offsets_on_metadata(struct group *g);
 void offsets_free(struct group *g);

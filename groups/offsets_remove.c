@@ -25,6 +25,14 @@ static bool has_members(const struct group *g)
                                : g->classic != NULL && classic_has_members(g);
 }
 
+/* What a group's members subscribe to. Classic members are read when that is asked for first. Must
+ * not outlive the event that it was made in. */
+struct subscribed {
+    const struct group *g;
+    bool is_read;
+    struct classic_topics topics;
+};
+
 /* ---- a batch of tombstones ---- */
 
 bool removal_begin(struct removal *r,
@@ -88,30 +96,44 @@ struct deletion {
     size_t partition;
 };
 
-static bool is_subscribed(const struct group *g, struct slice topic)
+static bool is_subscribed(struct subscribed *s, struct slice topic)
 {
-    if (g->consumer != NULL) {
-        return consumer_is_subscribed(g, topic);
+    if (s->g->consumer != NULL) {
+        return consumer_is_subscribed(s->g, topic);
     }
-    return g->classic != NULL && classic_is_subscribed(g, topic);
+    if (s->g->classic == NULL) {
+        return false;
+    }
+    if (!s->is_read) {
+        classic_topics_read(&s->topics, s->g);
+        s->is_read = true;
+    }
+    return classic_topics_has(&s->topics, topic);
+}
+
+static void subscribed_done(struct subscribed *s)
+{
+    if (s->is_read) {
+        classic_topics_done(&s->topics);
+    }
 }
 
 static enum kafka_error
-judge_topic(const struct group *g, const struct topic *now, struct slice name)
+judge_topic(struct subscribed *s, const struct topic *now, struct slice name)
 {
     if (now == NULL) {
         return KAFKA_UNKNOWN_TOPIC_OR_PARTITION;
     }
-    return is_subscribed(g, name) ? KAFKA_GROUP_SUBSCRIBED_TO_TOPIC : KAFKA_NONE;
+    return is_subscribed(s, name) ? KAFKA_GROUP_SUBSCRIBED_TO_TOPIC : KAFKA_NONE;
 }
 
-static bool fill_deleted_topic(const struct group *g,
+static bool fill_deleted_topic(struct subscribed *s,
                                struct group_call *call,
                                const struct offset_delete_request_topic *in,
                                struct offset_delete_response_topic *to)
 {
-    const struct topic *now = offsets_topic_now(g, in->name);
-    const enum kafka_error e = judge_topic(g, now, in->name);
+    const struct topic *now = offsets_topic_now(s->g, in->name);
+    const enum kafka_error e = judge_topic(s, now, in->name);
     offset_delete_response_topic_init(to);
     to->name = in->name;
     to->partitions_count = in->partitions_count;
@@ -136,12 +158,13 @@ static struct offset_delete_response *judge_deletion(const struct group *g, stru
     offset_delete_response_init(out);
     out->topics_count = in->topics_count;
     out->topics = group_call_alloc(call, in->topics_count, sizeof(*out->topics));
-    for (size_t i = 0; out->topics != NULL && i < in->topics_count; i++) {
-        if (!fill_deleted_topic(g, call, &in->topics[i], &out->topics[i])) {
-            return NULL;
-        }
+    struct subscribed subscribed = {.g = g};
+    bool is_whole = out->topics != NULL;
+    for (size_t i = 0; is_whole && i < in->topics_count; i++) {
+        is_whole = fill_deleted_topic(&subscribed, call, &in->topics[i], &out->topics[i]);
     }
-    return out->topics == NULL ? NULL : out;
+    subscribed_done(&subscribed);
+    return is_whole ? out : NULL;
 }
 
 /* False if the batch is full. */
@@ -304,6 +327,7 @@ struct cleaning {
     enum expiry_base base;
     int64_t empty_since_ms;
     bool spares_subscribed;
+    struct subscribed subscribed;
     struct removal *removal; /* NULL: only asks whether there is anything to do. */
     bool has_more;           /* The batch is full, or something was found. */
     bool keeps_some;         /* Offsets stay. */
@@ -336,7 +360,7 @@ static void set_base(struct cleaning *c)
 
 static struct cleaning cleaning_of(const struct group *g)
 {
-    struct cleaning c = {.g = g, .now_ms = expiry_now_ms(g->c)};
+    struct cleaning c = {.g = g, .now_ms = expiry_now_ms(g->c), .subscribed = {.g = g}};
     set_base(&c);
     return c;
 }
@@ -385,7 +409,7 @@ static bool clean_topic(void *context, const struct offset_topic *t)
 {
     struct cleaning *c = context;
     c->now = offsets_topic_now(c->g, offset_topic_name(t));
-    c->is_spared = c->spares_subscribed && is_subscribed(c->g, offset_topic_name(t));
+    c->is_spared = c->spares_subscribed && is_subscribed(&c->subscribed, offset_topic_name(t));
     if ((c->base == EXPIRE_NEVER || c->is_spared) && has_no_orphans(c->now, t)) {
         c->keeps_some = true;
         return true;
@@ -399,6 +423,7 @@ static void clean(struct cleaning *c)
     if (table != NULL) {
         (void)offset_table_for_each_topic(table, clean_topic, c);
     }
+    subscribed_done(&c->subscribed);
 }
 
 static void arm(struct group *g)
@@ -468,13 +493,14 @@ void offsets_init(struct group *g)
     group_timer_init(&g->cleaning.timer, g, on_cleaning_due);
 }
 
-void offsets_look(struct group *g)
+uint32_t offsets_look(struct group *g)
 {
     struct cleaning c = cleaning_of(g);
     clean(&c);
     if (c.has_more || (!c.keeps_some && group_exists(g) && !has_members(g))) {
         arm(g);
     }
+    return 1 + (uint32_t)offsets_count(g) + c.subscribed.topics.read_count;
 }
 
 /* ---- events ---- */
