@@ -46,7 +46,7 @@ static bool add(struct classic_topics *t, struct slice name)
 }
 
 /* False for what cannot be read. */
-static bool read(struct classic_topics *t, struct slice subscription)
+static bool read_names(struct classic_topics *t, struct slice subscription)
 {
     struct arena arena;
     arena_init(&arena, SUBSCRIPTION_SIZE_MAX);
@@ -67,7 +67,7 @@ read_member(struct classic_topics *t, const struct classic_member *m, struct sli
     const struct classic_protocols *p = m->protocols;
     for (size_t i = 0; i < p->count && !t->is_all; i++) {
         if (slice_is_null(*last) || !slice_equal(*last, p->items[i].metadata)) {
-            t->is_all = !read(t, p->items[i].metadata);
+            t->is_all = !read_names(t, p->items[i].metadata);
             *last = p->items[i].metadata;
         }
     }

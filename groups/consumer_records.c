@@ -501,8 +501,6 @@ static enum err apply_value(struct coordinator *c,
     if (g == NULL) {
         return ERR_BUSY;
     }
-    classic_free(
-        g); /* The way from there has a tombstone before; whatever is written last counts. */
     struct applied in = {.other = other, .value = value};
     enum err e = consumer_get(g, &in.c);
     if (e == ERR_OK) {
@@ -511,6 +509,10 @@ static enum err apply_value(struct coordinator *c,
         in.a = &a;
         e = kind->apply(&in);
         arena_done(&a);
+        if (e == ERR_OK) {
+            /* The way from there has a tombstone before; whatever is written last counts. */
+            classic_free(g);
+        }
         consumer_drop_unused(in.c);
     } else {
         group_drop_unused(g);

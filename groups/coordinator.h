@@ -90,7 +90,8 @@ int32_t coordinator_partition(const struct coordinator *c);
 
 /* Active only. Answers at once, or later. */
 void coordinator_call(struct coordinator *c, struct group_call *call, struct group_time now);
-/* Nobody wants the answer any more: it comes at once if the call was waiting, else in its time. */
+/* Nobody waits for the answer any more: it comes at once if it waited for others or for news, else
+ * when the call was carried out. */
 void coordinator_cancel(struct coordinator *c, struct group_call *call, struct group_time now);
 
 /* Adds the groups that match to call->out, the answer of a LIST, which has room for

@@ -10,6 +10,7 @@
 #include "kafka/proto/consumer_group_describe.h"
 #include "kafka/proto/consumer_group_heartbeat.h"
 #include "kafka/proto/consumer_group_member_metadata_record.h"
+#include "kafka/proto/group_metadata_record.h"
 #include "kafka/proto/offset_commit.h"
 #include "storage/batch.h"
 
@@ -299,4 +300,33 @@ Test(consumer, damaged_records_are_errors)
     coordinator_free(victim->leader->c);
     coordinator_free(victim->follower->c);
     cr_assert(eq(u64, victim->follower->memory.size, 0));
+}
+
+/* The group is what the last record says that can be read. */
+Test(consumer, a_damaged_record_takes_nothing_from_a_classic_group)
+{
+    struct rig *r = rig_new();
+    struct wbuf key;
+    struct wbuf value;
+    wbuf_init(&key, 1024);
+    wbuf_init(&value, 1024);
+    const struct group_metadata_key k = {.group = slice_of_string("g")};
+    struct group_metadata_value v;
+    group_metadata_value_init(&v);
+    v.generation = 7;
+    v.protocol_type = slice_of_string("consumer");
+    cr_assert(eq(int, group_metadata_key_encode(&key, &k), ERR_OK));
+    cr_assert(eq(int, group_metadata_value_encode(&value, 3, &v), ERR_OK));
+    cr_assert(eq(int, apply_one(r, wbuf_slice(&key), wbuf_slice(&value)), ERR_OK));
+    const uint64_t digest = coordinator_digest(r->follower->c);
+    static const uint8_t KEY[] = {0, 5, 0, 1, 'g', 0, 1, 'm'};
+    cr_assert(eq(int, apply_one(r, slice_of(KEY, sizeof(KEY)), slice_of("\0\0?", 3)), ERR_CORRUPT));
+    cr_assert(eq(u64, coordinator_digest(r->follower->c), digest));
+    coordinator_check(r->follower->c);
+    wbuf_done(&key);
+    wbuf_done(&value);
+    /* Its nodes differ on purpose. */
+    coordinator_resign(r->leader->c);
+    coordinator_free(r->leader->c);
+    coordinator_free(r->follower->c);
 }
