@@ -5,7 +5,9 @@
 #include "kafka/proto/consumer_group_heartbeat.h"
 #include "kafka/proto/delete_groups.h"
 #include "kafka/proto/heartbeat.h"
+#include "kafka/proto/join_group.h"
 #include "kafka/proto/leave_group.h"
+#include "kafka/proto/offset_commit.h"
 
 #include "tests/unit/groups/rig.h"
 
@@ -80,5 +82,41 @@ Test(coordinator, who_says_goodbye_and_hangs_up_has_left)
     const struct leave_group_response *out = rig_answer(goodbye);
     cr_assert(eq(i16, out->error_code, KAFKA_NONE));
     cr_assert(eq(i16, error_of(beat(r, "a", -1)), KAFKA_UNKNOWN_MEMBER_ID));
+    rig_free(r);
+}
+
+/* A join whose client is gone must not begin to wait for others. */
+Test(coordinator, a_join_cancelled_at_the_gate_is_over)
+{
+    struct rig *r = rig_new();
+    struct join_group_request_protocol protocol;
+    join_group_request_protocol_init(&protocol);
+    protocol.name = slice_of_string("range");
+    struct join_group_request in;
+    join_group_request_init(&in);
+    in.group_id = slice_of_string("g");
+    in.member_id = slice_of("", 0);
+    in.session_timeout_ms = 10000;
+    in.rebalance_timeout_ms = 10000;
+    in.protocol_type = slice_of_string("consumer");
+    in.protocols = &protocol;
+    in.protocols_count = 1;
+    struct offset_commit_request commit;
+    offset_commit_request_init(&commit);
+    commit.group_id = in.group_id;
+    struct offset_commit_request_partition partition = {.committed_offset = 1};
+    struct offset_commit_request_topic topic = {
+        .name = slice_of_string("t"), .partitions = &partition, .partitions_count = 1};
+    commit.topics = &topic;
+    commit.topics_count = 1;
+    rig_topic(r, "t", 1);
+    r->is_holding = true;
+    (void)rig_send(r, GROUP_COMMIT, 8, "g", &commit); /* Its batch is under way. */
+    struct rig_call *join = rig_send(r, GROUP_JOIN, 3, "g", &in);
+    cr_assert(not(join->is_answered));
+    rig_cancel(join);
+    cr_assert(join->is_answered);
+    r->is_holding = false;
+    rig_commit_all(r);
     rig_free(r);
 }
