@@ -21,7 +21,7 @@ enum {
     PIECES_MAX = 8,
     BUCKETS = 1024,
     TIMES = 8192,
-    REST_FACTOR = 20,
+    REST_FACTOR = 100,     /* A pass takes about one hundredth of a core. */
     STEP_GROUPS_MAX = 128, /* Looked at in one turn, */
     STEP_LINES_MAX = 128,  /* and offsets of them. */
     LABEL_SIZE = 1024,     /* Longer group ids have no series. */
