@@ -411,6 +411,7 @@ static void say(struct consumer_beat *b, const struct consumer_speaker *who)
     const struct consumer_member *base = who->member != NULL ? who->member : who->former;
     struct consumer_group_member_metadata_value v;
     if (b->call->was_kept) {
+        assert(base != NULL); /* Its member was settled: it has an epoch, and find_speaker it. */
         consumer_say(b, who, &base->metadata->v);
     } else if (merge_metadata(b, base == NULL ? NULL : base->metadata, &v)) {
         consumer_say(b, who, &v);

@@ -12,7 +12,7 @@
 static bool is_listed(const struct slice *words, size_t count, struct slice word)
 {
     for (size_t i = 0; i < count; i++) {
-        if (words[i].size == word.size &&
+        if (words[i].size == word.size && !slice_is_null(words[i]) && !slice_is_null(word) &&
             strncasecmp((const char *)words[i].data, (const char *)word.data, word.size) == 0) {
             return true;
         }

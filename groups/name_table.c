@@ -32,7 +32,9 @@ static struct list *new_buckets(uint32_t count)
 
 static void push(struct name_table *t, struct name_link *item)
 {
-    list_push_back(&t->buckets[item->hash & (t->buckets_count - 1)], &item->link);
+    struct list *bucket = &t->buckets[item->hash & (t->buckets_count - 1)];
+    assert(bucket->prev != NULL); /* It is a list: new_buckets. */
+    list_push_back(bucket, &item->link);
 }
 
 /* Stays as it is without memory: longer chains. */
