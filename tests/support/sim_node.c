@@ -238,6 +238,9 @@ void sim_node_stop(struct sim_node *n)
     assert(is_done);
     while (sim_node_step(n)) {
     }
+    if (n->on_quiet != NULL) {
+        n->on_quiet(n->quiet_context);
+    }
     cluster_set_free(n->set);
     end_shards(n);
 }

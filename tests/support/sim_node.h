@@ -43,6 +43,9 @@ struct sim_node {
     bool is_started; /* on_started came. */
     bool is_stopped;
     bool has_fatal;
+    /* In sim_node_stop, when the clusters have stopped and the shards are still there; or NULL. */
+    void (*on_quiet)(void *context);
+    void *quiet_context;
     enum err error;
     char why[512];
 };
