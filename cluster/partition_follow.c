@@ -177,9 +177,7 @@ static void on_state(struct partition_follow *f)
     if (f->offset == FOLLOW_FROM_START) {
         f->offset = o->log_start_offset;
     }
-    /* Right after a start the high watermark may stand below what was acknowledged before. */
-    f->current_offset =
-        o->log_end_offset > o->high_watermark ? o->log_end_offset : o->high_watermark;
+    f->current_offset = o->high_watermark;
     go_on(f);
 }
 

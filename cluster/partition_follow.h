@@ -9,7 +9,7 @@
  *  2. At most FOLLOW_TURN_SIZE, but for a single larger batch, is handed over in one turn of the
  *     loop. Memory is held only while there is something to read: FOLLOW_READ_SIZE, or one larger
  *     batch.
- *  3. on_current comes once: when all that was in the log when the follow began was handed over.
+ *  3. on_current comes once: when all that was committed when the follow began was handed over.
  *  4. on_end comes once and last, never inside begin or stop:
  *       ERR_CANCELLED     stopped, or the broker stops
  *       ERR_NOT_FOUND     the partition is gone
