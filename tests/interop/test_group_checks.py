@@ -3,6 +3,7 @@
 from support.check import equal, expect, run_all
 from support.group_checks import (Log, Seen, Window, check_commits_forward, check_delivered, check_not_thrown_out,
                                   check_received_by_owner, check_resumed, check_single_owner, check_undisturbed)
+from support.group_wire import WireMember
 
 
 def event(at, name, **fields):
@@ -114,6 +115,26 @@ def test_ends_by_itself():
 
 def test_disturbed():
     speaks(check_undisturbed(GOOD, [Window("static restart", 20, 35, ("a",))]), "static restart: b assigned [0]")
+
+
+def test_a_wire_member_that_cannot_ask_for_its_offsets_does_not_begin_at_0():
+    """It would commit 1 after 37, and the broker be blamed for it."""
+    class Cut(WireMember):
+        def __init__(self): # Without a broker.
+            self.positions, self.generation, self.rounds, self.said = {}, -1, 0, []
+
+        def say(self, name, **fields):
+            self.said.append(name)
+
+        def fetched(self, partitions):
+            raise EOFError("killed")
+
+    member = Cut()
+    try:
+        member.take(3, [1, 2])
+    except EOFError:
+        pass
+    equal((member.generation, member.positions, member.said), (-1, {}, []), "what it has")
 
 
 run_all(globals())

@@ -64,14 +64,24 @@ void groups_generations_there(struct groups_call *call)
     }
 }
 
+/* "<instance>-...": of a member whose answer, and with it its id, never came to anybody. */
+static bool is_named_after(struct slice member_id, struct slice instance)
+{
+    return !slice_is_null(instance) && member_id.size > instance.size &&
+           member_id.data[instance.size] == '-' &&
+           slice_equal(slice_of(member_id.data, instance.size), instance);
+}
+
 static struct slice
 planned(const struct sync_group_request *plan, const struct groups_owner *o, struct groups_run *run)
 {
     for (size_t i = 0; i < plan->assignments_count; i++) {
         const struct groups_owner *of =
             groups_owner_find(run, o->group, plan->assignments[i].member_id);
-        const bool is_its = of == o || (of != NULL && !slice_is_null(o->instance) &&
-                                        slice_equal(of->instance, o->instance));
+        const bool is_its =
+            of == o ||
+            (of != NULL && !slice_is_null(o->instance) && slice_equal(of->instance, o->instance)) ||
+            (of == NULL && is_named_after(plan->assignments[i].member_id, o->instance));
         if (is_its) {
             return plan->assignments[i].assignment;
         }
@@ -166,9 +176,11 @@ static void check_generation(struct groups_call *call, const struct groups_owner
     struct groups_group *g = &run->groups[call->group];
     const struct join_group_response *out = call->call.out;
     struct groups_generation *gen = find_now(run, g, out->generation_id);
-    const bool is_odd =
-        out->generation_id < g->synced_max ||
-        (gen != NULL && !is_same_leader(run, call->group, gen->leader, out->leader));
+    /* It may never have become durable, and be another one by now. */
+    const bool is_doubtful = gen != NULL && !gen->is_synced && gen->term != run->term;
+    const bool is_odd = out->generation_id < g->synced_max ||
+                        (gen != NULL && !is_doubtful &&
+                         !is_same_leader(run, call->group, gen->leader, out->leader));
     sim_say(run->sim,
             "%.*s is told generation %d of leader %.*s, known=%d odd=%d",
             (int)o->id.size,
@@ -192,9 +204,9 @@ static void check_generation(struct groups_call *call, const struct groups_owner
               (int)o->id.size,
               (const char *)o->id.data,
               o->epoch);
-    const bool is_doubtful = gen != NULL && !gen->is_synced && gen->term != run->term;
-    if (is_doubtful && (!is_same_leader(run, call->group, gen->leader, out->leader) ||
-                        !slice_equal(gen->protocol, out->protocol_name))) {
+    if (gen != NULL && is_doubtful &&
+        (!is_same_leader(run, call->group, gen->leader, out->leader) ||
+         !slice_equal(gen->protocol, out->protocol_name))) {
         gen = NULL;
     }
     if (gen == NULL) {

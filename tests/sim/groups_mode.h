@@ -147,9 +147,8 @@ struct groups_group {
     int32_t session_ms;
     int32_t heartbeat_ms;
     int32_t assignment_ms;
-    uint32_t resets_unsure; /* Deletions that may have begun it anew. */
-    int32_t epoch_max;      /* Told to any member. */
-    int32_t synced_max;     /* Classic: of generations that became durable. */
+    int32_t epoch_max;  /* Told to any member. */
+    int32_t synced_max; /* Classic: of generations that became durable. */
     struct groups_deed deeds[GROUPS_LIVES_MAX][GROUPS_PARTITIONS_MAX];
     struct groups_values values[GROUPS_LIVES_MAX][GROUPS_PARTITIONS_MAX];
     struct groups_generation generations[GROUPS_GENERATIONS_MAX];

@@ -237,7 +237,8 @@ static void replace(struct groups_run *run, struct groups_owner *o)
 static void joined(struct groups_call *call, struct groups_owner *o)
 {
     struct groups_run *run = call->run;
-    if (!o->is_in && groups_group_may_be_empty(run, o->group, o)) {
+    /* Whose session is over may be gone, and with it the last one; then the group may be, too. */
+    if (groups_owner_may_be_gone(run, o) && groups_group_may_be_empty(run, o->group, o)) {
         groups_owners_reset(run, o->group);
     }
     replace(run, o);

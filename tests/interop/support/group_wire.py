@@ -175,9 +175,9 @@ class WireMember(WireClient):
         self.take(joined["generation_id"], json.loads(answer["assignment"] or b"[]"))
 
     def take(self, generation, partitions):
-        self.generation = generation
+        """Nothing of it if the broker goes while it is asked for the offsets: it joins again, and does not begin at 0."""
+        positions = self.fetched(partitions) if partitions else {}
+        self.generation, self.positions = generation, positions
         self.rounds += 1
         if partitions:
             self.say("assigned", partitions=partitions)
-            self.positions = dict.fromkeys(partitions, 0)
-            self.positions = self.fetched(partitions)
