@@ -1,12 +1,13 @@
 /* Who is to have which partitions in a group of the new protocol: the server's assignors. Pure:
  * from members, their subscriptions and their targets so far to new targets.
  *
- *   uniform  as even as the subscriptions allow: members with equal ones differ by one partition at
- *            most, and no member could hand one to another that has at least two fewer. What that
- * does not ask for does not move. range    each topic by itself: its partitions in runs, in the
- * order of the members; topics with the same number of partitions and the same subscribers go alike
- * ("co-partitioned": who has partition 3 of one has it of all). Keeps what the evenness of each
- * topic allows.
+ * uniform: as even as the subscriptions allow: members with equal ones differ by one partition at
+ * most, and no member could hand one to another that has at least two fewer. What that does not ask
+ * for does not move.
+ *
+ * range: each topic by itself: its partitions in runs, in the order of the members; topics with the
+ * same number of partitions and the same subscribers go alike ("co-partitioned": who has partition
+ * 3 of one has it of all). Keeps what the evenness of each topic allows.
  *
  * Rules
  * 1. Every partition of a topic that somebody subscribes to is in exactly one target. Partitions of
@@ -16,10 +17,10 @@
  *    So a static member that comes back under another member id gets what it had.
  * 3. What members claim and cannot have (no such partition, not subscribed, claimed by another
  *    too) is passed over.
- * 4. Time: (members + partitions + different subscriptions) * log, for uniform with unequal
- *    subscriptions that for each round, of which there are ASSIGNOR_ROUNDS_MAX at most. Memory
- * comes from the arena: some 40 bytes a member, 16 a partition, 12 for each topic of each different
- *    subscription.
+ * 4. Time: (members + partitions + different subscriptions) * log; for uniform with unequal
+ *    subscriptions that for each round, of which there are ASSIGNOR_ROUNDS_MAX at most.
+ * 5. Memory comes from the arena: some 40 bytes a member, 16 a partition, 12 for each topic of each
+ *    different subscription.
  *
  * Shard: any; owns nothing.
  */

@@ -1,6 +1,6 @@
 /* The coordinator of the groups of one partition of __consumer_offsets: an engine. Calls, committed
  * records and time go in; answers and batches to append come out, through the functions of its
- * environment. No I/O; the driver (driver.h) appends, replays and wakes it.
+ * environment. No I/O; the driver (groups.h) appends, replays and wakes it.
  *
  * Rules:
  *  1. What must outlive this process is a function of the partition's committed records, through
@@ -100,7 +100,9 @@ void coordinator_cancel(struct coordinator *c, struct group_call *call, struct g
 bool coordinator_list(struct coordinator *c, struct group_call *call);
 
 /* p was committed (then it is applied, its records are not handed to coordinator_apply again), or
- * e says why it never will be. In the order of the proposals. Frees p. */
+ * e says why it never will be. In the order of the proposals. Frees p. Of one that was proposed
+ * before a resign nothing is applied: who goes on with this coordinator hands its records to
+ * coordinator_apply, where the log has them. */
 void coordinator_on_appended(struct coordinator *c,
                              struct proposal *p,
                              enum err e,

@@ -123,6 +123,24 @@ void group_asks_begin(struct request *r, void (*on_all)(struct request *r))
     go_on(r);
 }
 
+void group_ask_each(struct request *r,
+                    enum group_call_kind kind,
+                    const struct slice *groups,
+                    size_t count,
+                    void (*on_all)(struct request *r))
+{
+    r->state = request_alloc(r, 1, sizeof(struct group_asks));
+    if (r->state == NULL || !group_asks_init(r, kind, count)) {
+        request_abort(r, "too many groups");
+        return;
+    }
+    struct group_asks *all = r->state;
+    for (size_t i = 0; i < count; i++) {
+        all->asks[i].call.group_id = groups[i];
+    }
+    group_asks_begin(r, on_all);
+}
+
 bool group_asks_are_whole(const struct group_asks *asks)
 {
     for (size_t i = 0; i < asks->count; i++) {

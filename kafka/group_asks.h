@@ -39,6 +39,12 @@ struct group_asks {
  * struct group_asks. False at the request's memory limit. The handler then fills in group_id and
  * `in` of asks[].call. */
 bool group_asks_init(struct request *r, enum group_call_kind kind, size_t count);
+/* One call for each of these groups, without an `in`; aborts the request at its memory limit. */
+void group_ask_each(struct request *r,
+                    enum group_call_kind kind,
+                    const struct slice *groups,
+                    size_t count,
+                    void (*on_all)(struct request *r));
 /* on_all comes from the loop, or at once if there is nothing to ask. */
 void group_asks_begin(struct request *r, void (*on_all)(struct request *r));
 /* False if an answer did not fit its memory. */

@@ -30,14 +30,5 @@ static void on_all(struct request *r)
 void handle_consumer_group_describe(struct request *r)
 {
     const struct consumer_group_describe_request *in = r->in;
-    r->state = request_alloc(r, 1, sizeof(struct group_asks));
-    if (r->state == NULL || !group_asks_init(r, GROUP_CONSUMER_DESCRIBE, in->group_ids_count)) {
-        request_abort(r, "too many groups");
-        return;
-    }
-    struct group_asks *all = r->state;
-    for (size_t i = 0; i < all->count; i++) {
-        all->asks[i].call.group_id = in->group_ids[i];
-    }
-    group_asks_begin(r, on_all);
+    group_ask_each(r, GROUP_CONSUMER_DESCRIBE, in->group_ids, in->group_ids_count, on_all);
 }

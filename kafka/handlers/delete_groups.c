@@ -25,14 +25,5 @@ static void on_all(struct request *r)
 void handle_delete_groups(struct request *r)
 {
     const struct delete_groups_request *in = r->in;
-    r->state = request_alloc(r, 1, sizeof(struct group_asks));
-    if (r->state == NULL || !group_asks_init(r, GROUP_DELETE, in->groups_names_count)) {
-        request_abort(r, "too many groups");
-        return;
-    }
-    struct group_asks *all = r->state;
-    for (size_t i = 0; i < all->count; i++) {
-        all->asks[i].call.group_id = in->groups_names[i];
-    }
-    group_asks_begin(r, on_all);
+    group_ask_each(r, GROUP_DELETE, in->groups_names, in->groups_names_count, on_all);
 }

@@ -10,6 +10,7 @@
 #include "kafka/proto/find_coordinator.h"
 
 #include "cluster/cluster.h"
+#include "cluster/internal_topics.h"
 #include "core/shard.h"
 #include "groups/settings.h"
 #include "kafka/handlers/handlers.h"
@@ -110,36 +111,33 @@ static void answer_here(struct request *r)
            });
 }
 
-static void on_created(struct controller_request *c)
+static void on_ensured(struct internal_topic_request *topic, enum err e)
 {
-    struct request *r = c->context;
-    if (c->result == ERR_OK || c->result == ERR_TOPIC_EXISTS) {
+    struct request *r = topic->context;
+    const char *message = topic->request.message;
+    if (e == ERR_OK) {
         answer_here(r);
     } else {
         refuse(r,
                KAFKA_COORDINATOR_NOT_AVAILABLE,
                request_text(r,
                             "The topic " GROUPS_TOPIC " could not be created: %s",
-                            c->message[0] != '\0' ? c->message : err_name(c->result)));
+                            message[0] != '\0' ? message : err_name(e)));
     }
     request_release(r);
 }
 
-static void create_topic(struct request *r)
+static void ensure_topic(struct request *r)
 {
-    struct controller_request *c = request_alloc(r, 1, sizeof(*c));
-    if (c == NULL) {
+    struct internal_topic_request *topic = request_alloc(r, 1, sizeof(*topic));
+    if (topic == NULL) {
         request_abort(r, "no memory");
         return;
     }
-    c->kind = CONTROLLER_CREATE_TOPIC;
-    c->on_done = on_created;
-    c->context = r;
-    c->in.create_topic.name = slice_of_string(GROUPS_TOPIC);
-    c->in.create_topic.partitions_count = -1;
-    c->in.create_topic.replication_factor = -1;
+    topic->context = r;
+    topic->on_done = on_ensured;
     request_hold(r);
-    controller_submit(r->d->cluster, c);
+    cluster_ensure_internal_topic(r->d->cluster, topic, GROUPS_TOPIC);
 }
 
 void handle_find_coordinator(struct request *r)
@@ -151,6 +149,6 @@ void handle_find_coordinator(struct request *r)
     } else if (metadata_topic_by_name(m, slice_of_string(GROUPS_TOPIC)) != NULL) {
         answer_here(r);
     } else {
-        create_topic(r);
+        ensure_topic(r);
     }
 }
