@@ -385,6 +385,8 @@ static void judge_heartbeat(struct groups_call *call)
         /* It may have been served, and what it said counts then. */
         o->is_unsure = true;
         said(o, run, in, has_parts);
+        /* It may have been asked to give back, and its time runs. */
+        o->revoke_us = o->revoke_us == 0 ? run->sim->clock.now_us : o->revoke_us;
         o->may_have_left |= in->member_epoch < 0;
         o->may_have_left |= !slice_is_null(o->instance) && in->member_epoch == 0;
         return;
