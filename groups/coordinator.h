@@ -42,7 +42,7 @@ struct reached;
 
 /* The time of an event. */
 struct group_time {
-    uint64_t now_us; /* Never goes back; deadlines. */
+    uint64_t now_us; /* Never goes back; deadlines (group_clock.h). */
     int64_t wall_ms; /* May jump; timestamps in records. */
 };
 

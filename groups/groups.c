@@ -11,6 +11,7 @@
 #include "core/shard.h"
 #include "core/utf8.h"
 #include "groups/coordinator.h"
+#include "groups/group_clock.h"
 #include "groups/lag.h"
 #include "groups/limits.h"
 #include "groups/memory.h"
@@ -19,7 +20,6 @@
 #include "kafka/proto/list_groups.h"
 
 enum {
-    LATE_US = 1000 * 1000,         /* Deadlines that are told so late have to wait as long again. */
     WAITING_MAX = 1000,            /* Calls of one seat that wait until it is loaded. */
     METADATA_DELAY_US = 50 * 1000, /* Many changes are looked at together. */
     LOADS_MAX = 8,                 /* Partitions of one shard that are replayed at the same time. */
@@ -44,7 +44,6 @@ struct seat {
     struct list waiting;            /* struct group_call: while it loads. */
     uint32_t waiting_count;
     bool is_reading;       /* The follow's on_end has not come. */
-    bool is_late;          /* The timer is that of LATE_US. */
     bool is_starting_over; /* Another one takes its place when it is over. */
     bool has_complained;   /* Of records that cannot be read. */
     struct timer timer;
@@ -63,6 +62,8 @@ struct groups {
     int32_t partitions_count;
     uint32_t loads_count;
     struct timer metadata_timer;
+    struct group_clock clock; /* All coordinators get their time from it. */
+    struct timer pulse;
     struct group_memory memory;
     struct coordinator_env env;
     struct lag *lag; /* NULL = there was no memory for it. */
@@ -75,9 +76,19 @@ struct groups_set {
     struct groups groups[]; /* Each is touched by its own shard. */
 };
 
-static struct group_time now_of(const struct groups *g)
+static struct group_time now_of(struct groups *g)
 {
-    return (struct group_time){.now_us = g->s->now_us, .wall_ms = g->s->wall_ms};
+    return (struct group_time){
+        .now_us = group_clock_look(&g->clock, g->s->now_us),
+        .wall_ms = g->s->wall_ms,
+    };
+}
+
+static void on_pulse(struct timer *t)
+{
+    struct groups *g = container_of(t, struct groups, pulse);
+    (void)now_of(g);
+    shard_timer_arm(g->s, t, GROUP_CLOCK_PULSE_US);
 }
 
 /* ---- a seat's events ---- */
@@ -89,14 +100,13 @@ static void serve(struct groups *g, struct seat *seat, struct group_call *call);
 
 static void rearm(struct seat *seat)
 {
-    if (seat->is_late && seat->state == SEAT_ACTIVE) {
-        return;
-    }
-    const uint64_t deadline_us = coordinator_deadline_us(seat->coordinator);
-    if (seat->state != SEAT_ACTIVE || deadline_us == UINT64_MAX) {
-        timer_cancel(&seat->g->s->timers, &seat->timer);
+    struct groups *g = seat->g;
+    const uint64_t when_us =
+        group_clock_when_us(&g->clock, coordinator_deadline_us(seat->coordinator));
+    if (seat->state != SEAT_ACTIVE || when_us == UINT64_MAX) {
+        timer_cancel(&g->s->timers, &seat->timer);
     } else {
-        timer_arm(&seat->g->s->timers, &seat->timer, deadline_us);
+        timer_arm(&g->s->timers, &seat->timer, when_us);
     }
 }
 
@@ -125,14 +135,6 @@ static void free_if_over(struct seat *seat)
 static void on_timer(struct timer *t)
 {
     struct seat *seat = container_of(t, struct seat, timer);
-    const uint64_t now_us = seat->g->s->now_us;
-    if (!seat->is_late && now_us - t->deadline_us > LATE_US) {
-        /* The process stood still: heartbeats lie in its sockets. */
-        seat->is_late = true;
-        timer_arm(&seat->g->s->timers, t, now_us + LATE_US);
-        return;
-    }
-    seat->is_late = false;
     coordinator_tick(seat->coordinator, now_of(seat->g));
     rearm(seat);
 }
@@ -702,7 +704,10 @@ void groups_start(struct groups *g, struct shard *s, struct cluster *c)
         .answer = answer,
     };
     timer_init(&g->metadata_timer, on_metadata_timer);
+    timer_init(&g->pulse, on_pulse);
+    group_clock_init(&g->clock, s->now_us);
     g->s = s;
+    shard_timer_arm(s, &g->pulse, GROUP_CLOCK_PULSE_US);
     g->limits.s = s;
     g->limits.memory = &g->memory;
     g->limits.settings = g->set->settings;
@@ -723,6 +728,7 @@ void groups_quiesce(struct groups *g)
     }
     g->is_quiescing = true;
     timer_cancel(&g->s->timers, &g->metadata_timer);
+    timer_cancel(&g->s->timers, &g->pulse);
     if (g->lag != NULL) {
         lag_quiesce(g->lag);
     }

@@ -27,6 +27,7 @@ enum {
     GROUPS_COUNT = 30,
     FIRST_OFFSET = 1000,
     GROUP_ID_SIZE = 16,
+    CROWD = 500,
 };
 
 struct node {
@@ -445,6 +446,15 @@ static enum kafka_error heartbeat(struct node *n, const struct join_group_respon
     return e;
 }
 
+/* The loop runs all the while. */
+static void pass_ms(struct node *n, uint64_t ms)
+{
+    const uint64_t ends_us = n->sim.clock.now_us + ms * 1000;
+    while (n->sim.clock.now_us < ends_us) {
+        sim_node_run(&n->sim, 1);
+    }
+}
+
 /* A machine that stood still: what members sent meanwhile is read before they are given up. */
 Test(groups, sessions_do_not_end_while_the_process_stands_still)
 {
@@ -458,12 +468,71 @@ Test(groups, sessions_do_not_end_while_the_process_stands_still)
     sim_node_run(&n->sim, 2);
     cr_assert(eq(int, heartbeat(n, joined), KAFKA_NONE));
     n->sim.clock.now_us += UINT64_C(15) * 1000 * 1000;
-    const uint64_t ends_us = n->sim.clock.now_us + 2 * 1000 * 1000;
-    while (n->sim.clock.now_us < ends_us) {
-        sim_node_run(&n->sim, 1);
-    }
+    pass_ms(n, 12000);
     cr_assert(eq(int, heartbeat(n, joined), KAFKA_UNKNOWN_MEMBER_ID), "it said nothing");
     free_ask(join);
+    stop(n);
+    disk_sim_free(disk);
+}
+
+/* All groups of one coordinator, which has more to do than fits one turn of the loop. */
+static struct node *start_crowded(struct disk_sim *disk)
+{
+    struct node *n = start(disk, 1, 1);
+    struct uuid id;
+    cr_assert(eq(int, sim_node_create_topic(&n->sim, 0, "t", 2, &id), ERR_OK));
+    cr_assert(eq(int, sim_node_create_topic(&n->sim, 0, GROUPS_TOPIC, 1, &id), ERR_OK));
+    return n;
+}
+
+/* The rebalance delay of 3 s, and the grace after a standstill, but for all of them at once. */
+Test(groups, deadlines_of_a_crowd_do_not_queue_up_after_a_standstill)
+{
+    struct disk_sim *disk = new_disk();
+    struct node *n = start_crowded(disk);
+    struct ask *joins[CROWD];
+    for (int i = 0; i < CROWD; i++) {
+        joins[i] = submit(n, 0, new_join(i));
+    }
+    pass_ms(n, 2000);
+    n->sim.clock.now_us += UINT64_C(15) * 1000 * 1000;
+    pass_ms(n, 3500);
+    for (int i = 0; i < CROWD; i++) {
+        cr_assert(joins[i]->is_done, "%d", i);
+        cr_assert(eq(int, join_error(joins[i]), KAFKA_NONE));
+        free_ask(joins[i]);
+    }
+    stop(n);
+    disk_sim_free(disk);
+}
+
+static size_t count_groups(struct node *n)
+{
+    struct ask *a = new_ask(GROUP_LIST, 0);
+    list_groups_request_init(&a->in.list);
+    groups_submit_list(groups_set_get(n->groups, 0), 0, &a->call);
+    const struct list_groups_response *out = wait_for(n, a);
+    const size_t count = out->groups_count;
+    free_ask(a);
+    return count;
+}
+
+Test(groups, a_crowd_hears_of_metadata_at_once)
+{
+    struct disk_sim *disk = new_disk();
+    struct node *n = start_crowded(disk);
+    struct ask *commits[CROWD];
+    for (int i = 0; i < CROWD; i++) {
+        commits[i] = submit(n, 0, new_commit(i, 1));
+    }
+    for (int i = 0; i < CROWD; i++) {
+        (void)wait_for(n, commits[i]);
+        free_ask(commits[i]);
+    }
+    cr_assert(eq(sz, count_groups(n), CROWD));
+    cr_assert(eq(int, sim_node_delete_topic(&n->sim, 0, "t"), ERR_OK));
+    pass_ms(n, 500);
+    cr_assert(eq(sz, count_groups(n), 0), "they have nothing else");
     stop(n);
     disk_sim_free(disk);
 }
