@@ -88,6 +88,7 @@ static void on_pulse(struct timer *t)
 {
     struct groups *g = container_of(t, struct groups, pulse);
     (void)now_of(g);
+    limits_look(&g->limits);
     shard_timer_arm(g->s, t, GROUP_CLOCK_PULSE_US);
 }
 
@@ -652,14 +653,6 @@ static const struct coordinator *coordinator_at(void *context, int32_t partition
     return seat != NULL && seat->state == SEAT_ACTIVE ? seat->coordinator : NULL;
 }
 
-static void on_pass(void *context)
-{
-    struct groups *g = context;
-    if (!g->is_quiescing) {
-        limits_look(&g->limits);
-    }
-}
-
 static void start_lag(struct groups *g)
 {
     const struct lag_options options = {
@@ -669,7 +662,6 @@ static void start_lag(struct groups *g)
         .context = g,
         .partitions_count = partitions_count,
         .coordinator_at = coordinator_at,
-        .on_pass = on_pass,
     };
     if (lag_new(&options, &g->lag) != ERR_OK) {
         log_warn(g->s->log, "group_lag_not_measured", "reason=no_memory");

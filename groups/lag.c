@@ -21,13 +21,20 @@ enum {
     PIECES_MAX = 8,
     BUCKETS = 1024,
     TIMES = 8192,
-    REST_FACTOR = 100,     /* A pass takes about one hundredth of a core. */
-    STEP_GROUPS_MAX = 128, /* Looked at in one turn, */
-    STEP_LINES_MAX = 128,  /* and offsets of them. */
-    LABEL_SIZE = 1024,     /* Longer group ids have no series. */
+    STEP_LOOKS_MAX = 512, /* Groups and offsets that are looked at in one turn. */
+    LABEL_SIZE = 1024,    /* Longer group ids have no series. */
 };
 
 #define PERIOD_US (UINT64_C(1000) * LAG_PERIOD_MS)
+
+/* A pass takes about one hundredth of a core: it rests that many times as long as what it did
+ * usually costs. How long it took says little: disks and other work are in that. */
+enum {
+    REST_FACTOR = 100,
+    LOOK_COST_NS = 100,
+    LINE_COST_NS = 10 * 1000,
+    READ_COST_NS = 50 * 1000,
+};
 
 /* Two metrics with the same labels. */
 struct series {
@@ -39,7 +46,8 @@ struct series {
     uint64_t records_sum; /* Of the pass that runs. */
     uint64_t seconds_max;
     bool is_seen;
-    bool is_partition;
+    const struct series *topic; /* Of a partition; it is seen whenever that is. NULL: a topic's. */
+    int32_t partition;
     uint64_t hash;
     char labels[];
 };
@@ -104,17 +112,19 @@ struct lag {
     struct lag_options o;
     struct timer timer;
     bool is_stopping;
-    uint64_t began_us;
     /* Where the gathering of lines is, some groups per turn of the loop. */
     bool is_gathering;
     int32_t partition;
     uint32_t bucket;
     uint32_t buckets_count;
-    uint32_t step_groups;
+    uint32_t step_looks;
     struct list buckets[BUCKETS];
     uint32_t series_count[2]; /* Of topics, of partitions. */
     struct line *lines;
     uint32_t lines_count;
+    uint32_t offsets_count; /* Looked at in this pass, as what follows. */
+    uint32_t looks_count;
+    uint32_t reads_count;
     uint32_t next;    /* The next line to be looked at. */
     uint32_t working; /* Probes in flight. */
     struct probe probes[IN_FLIGHT_MAX];
@@ -125,7 +135,8 @@ struct lag {
     uint32_t fixed_count;
     /* The topic that lines are made of. */
     const struct group *g;
-    struct series *topic_series;
+    bool has_topic;
+    struct series *topic_series; /* NULL = it has none. */
     char topic_name[TOPIC_NAME_SIZE_MAX + 1];
 };
 
@@ -146,7 +157,7 @@ static size_t escape(char *to, size_t room, struct slice text)
 }
 
 /* False if it does not fit. */
-static bool format_labels(char *to, const struct group *g, struct slice topic, int32_t partition)
+static bool format_topic(char *to, const struct group *g, struct slice topic)
 {
     char id[LABEL_SIZE / 2];
     const size_t id_size = escape(id, sizeof(id), group_id(g));
@@ -161,17 +172,19 @@ static bool format_labels(char *to, const struct group *g, struct slice topic, i
                               (int)topic.size,
                               (const char *)topic.data);
     assert_cmp(size, <, LABEL_SIZE - 32);
-    if (partition >= 0) {
-        (void)snprintf(to + size, 32, ",partition=\"%" PRId32 "\"", partition);
-    }
     return true;
+}
+
+static bool is_partition(const struct series *x)
+{
+    return x->topic != NULL;
 }
 
 static void add_series_stats(struct lag *l, struct series *x)
 {
     x->records = (struct stat){
         .kind = STAT_GAUGE,
-        .name = x->is_partition ? "coreflume_group_partition_lag_records"
+        .name = is_partition(x) ? "coreflume_group_partition_lag_records"
                                 : "coreflume_group_lag_records",
         .labels = x->labels,
         .help = "Records that the group has not committed yet.",
@@ -179,7 +192,7 @@ static void add_series_stats(struct lag *l, struct series *x)
     };
     x->seconds = (struct stat){
         .kind = STAT_GAUGE,
-        .name = x->is_partition ? "coreflume_group_partition_lag_seconds"
+        .name = is_partition(x) ? "coreflume_group_partition_lag_seconds"
                                 : "coreflume_group_lag_seconds",
         .labels = x->labels,
         .help =
@@ -190,23 +203,21 @@ static void add_series_stats(struct lag *l, struct series *x)
     stats_add(&l->o.s->stats, &x->seconds);
 }
 
-static struct series *
-new_series(struct lag *l, const char *labels, uint64_t hash, bool is_partition)
+/* NULL without memory. */
+static struct series *new_series(
+    struct lag *l, uint64_t hash, const char *labels, const struct series *topic, int32_t partition)
 {
     const size_t size = strlen(labels) + 1;
-    if (l->series_count[is_partition] == LAG_SERIES_MAX) {
-        l->sums.is_cut = 1;
-        return NULL;
-    }
     struct series *x = calloc(1, sizeof(*x) + size);
     if (x == NULL) {
         return NULL;
     }
-    memcpy(x->labels, labels, size);
+    x->topic = topic;
+    x->partition = partition;
     x->hash = hash;
-    x->is_partition = is_partition;
+    memcpy(x->labels, labels, size);
     list_push_back(&l->buckets[hash % BUCKETS], &x->link);
-    l->series_count[is_partition]++;
+    l->series_count[is_partition(x)]++;
     add_series_stats(l, x);
     return x;
 }
@@ -216,28 +227,61 @@ static void drop_series(struct lag *l, struct series *x)
     stats_remove(&x->records);
     stats_remove(&x->seconds);
     list_remove(&x->link);
-    l->series_count[x->is_partition]--;
+    l->series_count[is_partition(x)]--;
     free(x);
 }
 
-/* Found or made; NULL beyond the bound. */
-static struct series *
-get_series(struct lag *l, const struct group *g, struct slice topic, int32_t partition)
+/* Whether there may be another one. */
+static bool has_room(struct lag *l, bool is_of_partition)
+{
+    const bool has = l->series_count[is_of_partition] < LAG_SERIES_MAX;
+    l->sums.is_cut = has ? l->sums.is_cut : 1;
+    return has;
+}
+
+/* Both find or make it, NULL beyond the bound: then that costs next to nothing, since most offsets
+ * of a large broker are there. */
+static struct series *topic_series(struct lag *l, const struct group *g, struct slice topic)
 {
     char labels[LABEL_SIZE];
-    if (!format_labels(labels, g, topic, partition)) {
+    const uint64_t hash = hash_bytes(g->hash, topic.data, topic.size);
+    list_for_each (link, &l->buckets[hash % BUCKETS]) {
+        struct series *at = container_of(link, struct series, link);
+        if (at->hash == hash && !is_partition(at) && format_topic(labels, g, topic) &&
+            strcmp(at->labels, labels) == 0) {
+            return at;
+        }
+    }
+    if (!has_room(l, false)) {
+        return NULL;
+    }
+    if (!format_topic(labels, g, topic)) {
         l->sums.is_cut = 1;
         return NULL;
     }
-    const uint64_t hash = hash_bytes(l->o.s->hash_seed, labels, strlen(labels));
-    struct series *x = NULL;
+    return new_series(l, hash, labels, NULL, -1);
+}
+
+static struct series *partition_series(struct lag *l, const struct series *topic, int32_t partition)
+{
+    const uint64_t hash = hash_bytes(topic->hash, &partition, sizeof(partition));
     list_for_each (link, &l->buckets[hash % BUCKETS]) {
         struct series *at = container_of(link, struct series, link);
-        if (at->hash == hash && strcmp(at->labels, labels) == 0) {
-            x = at;
+        if (at->topic == topic && at->partition == partition) {
+            return at;
         }
     }
-    x = x == NULL ? new_series(l, labels, hash, partition >= 0) : x;
+    if (!has_room(l, true)) {
+        return NULL;
+    }
+    char labels[LABEL_SIZE];
+    (void)snprintf(
+        labels, sizeof(labels), "%s,partition=\"%" PRId32 "\"", topic->labels, partition);
+    return new_series(l, hash, labels, topic, partition);
+}
+
+static struct series *see(struct series *x)
+{
     if (x != NULL) {
         x->is_seen = true;
     }
@@ -246,34 +290,39 @@ get_series(struct lag *l, const struct group *g, struct slice topic, int32_t par
 
 /* ---- what is to be looked at ---- */
 
-static void add_line(void *context, const struct committed_offset *o)
+static void set_topic(struct lag *l, struct slice topic)
+{
+    if (l->has_topic && slice_equal_string(topic, l->topic_name)) {
+        return;
+    }
+    l->has_topic = true;
+    l->topic_series = see(topic_series(l, l->g, topic));
+    (void)snprintf(
+        l->topic_name, sizeof(l->topic_name), "%.*s", (int)topic.size, (const char *)topic.data);
+}
+
+static bool add_line(void *context, const struct committed_offset *o)
 {
     struct lag *l = context;
+    if (l->lines_count == LAG_LINES_MAX || l->offsets_count == LAG_OFFSETS_MAX) {
+        l->sums.is_cut = 1;
+        return false;
+    }
+    l->offsets_count++;
+    l->step_looks++;
     if (o->offset < 0) {
-        return;
+        return true;
     }
-    if (l->lines_count == LAG_LINES_MAX) {
-        l->sums.is_cut = 1;
-        return;
+    set_topic(l, o->topic);
+    if (l->topic_series != NULL) {
+        l->lines[l->lines_count++] = (struct line){
+            .topic = l->topic_series,
+            .partition = see(partition_series(l, l->topic_series, o->partition)),
+            .id = {.topic_id = o->topic_id, .partition = o->partition},
+            .offset = o->offset,
+        };
     }
-    if (l->topic_series == NULL || !slice_equal_string(o->topic, l->topic_name)) {
-        l->topic_series = get_series(l, l->g, o->topic, -1);
-        (void)snprintf(l->topic_name,
-                       sizeof(l->topic_name),
-                       "%.*s",
-                       (int)o->topic.size,
-                       (const char *)o->topic.data);
-    }
-    if (l->topic_series == NULL) {
-        l->sums.is_cut = 1;
-        return;
-    }
-    l->lines[l->lines_count++] = (struct line){
-        .topic = l->topic_series,
-        .partition = get_series(l, l->g, o->topic, o->partition),
-        .id = {.topic_id = o->topic_id, .partition = o->partition},
-        .offset = o->offset,
-    };
+    return true;
 }
 
 static void count_state(struct totals *t, const struct group *g)
@@ -299,7 +348,7 @@ static void add_counters(struct coordinator_counters *to, const struct coordinat
 static void add_group(struct lag *l, const struct group *g)
 {
     l->g = g;
-    l->topic_series = NULL;
+    l->has_topic = false;
     l->sums.offsets += offsets_count(g);
     count_state(&l->sums, g);
     offsets_for_each(g, add_line, l);
@@ -309,7 +358,7 @@ static void add_bucket(struct lag *l, const struct coordinator *c)
 {
     list_for_each (link, &c->buckets[l->bucket]) {
         const struct group *g = container_of(link, struct group, link);
-        l->step_groups++;
+        l->step_looks++;
         if (group_exists(g)) {
             add_group(l, g);
         }
@@ -321,6 +370,9 @@ static void begin_gathering(struct lag *l)
 {
     l->sums = (struct totals){0};
     l->lines_count = 0;
+    l->offsets_count = 0;
+    l->looks_count = 0;
+    l->reads_count = 0;
     l->next = 0;
     l->partition = 0;
     l->bucket = 0;
@@ -329,10 +381,8 @@ static void begin_gathering(struct lag *l)
 /* Goes on where the last step was. False: all groups were looked at. */
 static bool gather_more(struct lag *l)
 {
-    l->step_groups = 0;
-    const uint32_t lines_max = l->lines_count + STEP_LINES_MAX;
     const int32_t count = l->o.partitions_count(l->o.context);
-    while (l->partition < count) {
+    for (l->step_looks = 0; l->step_looks < STEP_LOOKS_MAX && l->partition < count;) {
         const struct coordinator *c = l->o.coordinator_at(l->o.context, l->partition);
         if (c == NULL || l->bucket >= c->buckets_count) {
             l->partition++;
@@ -347,11 +397,9 @@ static bool gather_more(struct lag *l)
             return true;
         }
         add_bucket(l, c);
-        if (l->step_groups >= STEP_GROUPS_MAX || l->lines_count >= lines_max) {
-            return true;
-        }
     }
-    return false;
+    l->looks_count += l->step_looks;
+    return l->partition < count;
 }
 
 /* ---- one line ---- */
@@ -418,6 +466,7 @@ static void on_offsets(struct partition_op *op)
         end_line(p, known_ms);
         return;
     }
+    p->l->reads_count++;
     const bool is_gone = p->line->offset < o->log_start_offset;
     const struct partition_id id = p->line->id;
     p->op = (struct partition_op){
@@ -436,6 +485,15 @@ static void on_offsets(struct partition_op *op)
 
 /* ---- passes ---- */
 
+static uint64_t rest_us(const struct lag *l)
+{
+    const uint64_t cost_ns = (uint64_t)l->looks_count * LOOK_COST_NS +
+                             (uint64_t)l->lines_count * LINE_COST_NS +
+                             (uint64_t)l->reads_count * READ_COST_NS;
+    const uint64_t rest = cost_ns * REST_FACTOR / 1000;
+    return rest > PERIOD_US ? rest : PERIOD_US;
+}
+
 static void end_pass(struct lag *l)
 {
     for (uint32_t i = 0; i < BUCKETS; i++) {
@@ -453,12 +511,8 @@ static void end_pass(struct lag *l)
         }
     }
     l->totals = l->sums;
-    l->o.on_pass(l->o.context);
     if (!l->is_stopping) {
-        const uint64_t rest_us = (l->o.s->now_us - l->began_us) * REST_FACTOR;
-        timer_arm(&l->o.s->timers,
-                  &l->timer,
-                  l->o.s->now_us + (rest_us > PERIOD_US ? rest_us : PERIOD_US));
+        shard_timer_arm(l->o.s, &l->timer, rest_us(l));
     }
 }
 
@@ -488,11 +542,10 @@ static void on_timer(struct timer *timer)
     struct lag *l = container_of(timer, struct lag, timer);
     if (!l->is_gathering) {
         l->is_gathering = true;
-        l->began_us = l->o.s->now_us;
         begin_gathering(l);
     }
     if (gather_more(l)) {
-        timer_arm(&l->o.s->timers, &l->timer, l->o.s->now_us + 1); /* The next turn. */
+        shard_timer_arm(l->o.s, &l->timer, 1); /* The next turn. */
         return;
     }
     l->is_gathering = false;
@@ -612,7 +665,7 @@ enum err lag_new(const struct lag_options *o, struct lag **ret_lag)
         list_init(&l->buckets[i]);
     }
     timer_init(&l->timer, on_timer);
-    timer_arm(&o->s->timers, &l->timer, o->s->now_us + PERIOD_US);
+    shard_timer_arm(o->s, &l->timer, PERIOD_US);
     add_fixed_stats(l);
     *ret_lag = l;
     return ERR_OK;

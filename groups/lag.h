@@ -9,10 +9,10 @@
  * Seconds: now minus the time of the batch with the record at the committed offset; 0 when nothing
  * is left to read. Times are remembered by offset, so a group that stands still costs no reading.
  *
- * Nothing is done per commit: a pass over all groups runs every few seconds, rests twenty times as
- * long as it took, and keeps a few operations in flight. Series are bounded: the first
- * LAG_SERIES_MAX topics of groups and as many partitions have some; coreflume_group_lag_is_cut says
- * that there are more.
+ * Nothing is done per commit: a pass looks at all groups, some per turn of the loop, keeps a few
+ * operations in flight, and rests, by how much it had to look at: LAG_PERIOD_MS, a minute at most.
+ * Series are bounded: the first LAG_SERIES_MAX topics of groups and as many partitions have some,
+ * of the first offsets; coreflume_group_lag_is_cut says that there are more.
  *
  * Shard: every shard has one; the owner's.
  */
@@ -30,7 +30,8 @@ struct shard;
 
 enum {
     LAG_SERIES_MAX = 1000,
-    LAG_LINES_MAX = 10000, /* Committed offsets that one pass looks at. */
+    LAG_OFFSETS_MAX = 100000, /* Committed offsets that one pass looks at, */
+    LAG_LINES_MAX = 10000,    /* and those of them whose lag it finds out. */
     LAG_PERIOD_MS = 2000,
 };
 
@@ -43,7 +44,6 @@ struct lag_options {
      * active one. */
     int32_t (*partitions_count)(void *context);
     const struct coordinator *(*coordinator_at)(void *context, int32_t partition);
-    void (*on_pass)(void *context); /* One is over. */
 };
 
 /* The first pass comes soon. ERR_BUSY without memory. */

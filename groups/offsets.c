@@ -563,7 +563,7 @@ void offsets_check(const struct group *g)
 
 struct visit {
     const struct group *g;
-    void (*visit)(void *context, const struct committed_offset *o);
+    bool (*visit)(void *context, const struct committed_offset *o);
     void *context;
     const struct topic *now;
 };
@@ -571,29 +571,29 @@ struct visit {
 static bool visit_entry(void *context, const struct offset_topic *t, const struct offset_entry *e)
 {
     const struct visit *v = context;
-    if (offsets_is_alive(v->now, e)) {
-        const struct committed_offset o = {
-            .topic = offset_topic_name(t),
-            .topic_id = v->now->id,
-            .partition = e->partition,
-            .offset = e->offset,
-            .leader_epoch = e->leader_epoch,
-            .commit_ms = e->commit_ms,
-        };
-        v->visit(v->context, &o);
+    if (!offsets_is_alive(v->now, e)) {
+        return true;
     }
-    return true;
+    const struct committed_offset o = {
+        .topic = offset_topic_name(t),
+        .topic_id = v->now->id,
+        .partition = e->partition,
+        .offset = e->offset,
+        .leader_epoch = e->leader_epoch,
+        .commit_ms = e->commit_ms,
+    };
+    return v->visit(v->context, &o);
 }
 
 static bool visit_topic(void *context, const struct offset_topic *t)
 {
     struct visit *v = context;
     v->now = offsets_topic_now(v->g, offset_topic_name(t));
-    return offset_topic_for_each(t, visit_entry, v);
+    return v->now == NULL || offset_topic_for_each(t, visit_entry, v);
 }
 
 void offsets_for_each(const struct group *g,
-                      void (*visit)(void *context, const struct committed_offset *o),
+                      bool (*visit)(void *context, const struct committed_offset *o),
                       void *context)
 {
     struct visit v = {.g = g, .visit = visit, .context = context};

@@ -43,7 +43,7 @@ uint64_t offsets_digest(const struct group *g);
 void offsets_check(const struct group *g);
 
 /* For lag: every committed offset of g that counts, topic by topic in no order, partitions of one
- * ascending. */
+ * ascending, until visit says false. */
 struct committed_offset {
     struct slice topic; /* Valid during the call. */
     struct uuid topic_id;
@@ -53,6 +53,6 @@ struct committed_offset {
     int64_t commit_ms;
 };
 void offsets_for_each(const struct group *g,
-                      void (*visit)(void *context, const struct committed_offset *o),
+                      bool (*visit)(void *context, const struct committed_offset *o),
                       void *context);
 uint64_t offsets_count(const struct group *g);
