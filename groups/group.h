@@ -11,7 +11,7 @@
  * in order: calls and timers by when they came and were due, so that a member that spoke in time is
  * not taken for silent. Reading calls do not ask the gate.
  *
- * A group object exists while anything of it does (group_is_used): each event gets one, made for it
+ * A group object exists while anything of it does (group_exists): each event gets one, made for it
  * if there was none, and one that is still unused afterwards is dropped.
  *
  * Shard: the coordinator's.

@@ -23,12 +23,15 @@ enum {
     WAITING_MAX = 1000,            /* Calls of one seat that wait until it is loaded. */
     METADATA_DELAY_US = 50 * 1000, /* Many changes are looked at together. */
     LOADS_MAX = 8,                 /* Partitions of one shard that are replayed at the same time. */
+    LOAD_AGAIN_US = 5 * 1000 * 1000, /* What there was no memory for. */
 };
 
 enum seat_state {
     SEAT_WAITING, /* For its turn to load. */
     SEAT_LOADING,
+    SEAT_RESTING, /* There was no memory to load it: it is tried again. */
     SEAT_ACTIVE,
+    SEAT_ENDING, /* What its coordinator proposed comes home, then it waits to be loaded again. */
     SEAT_FAILED,
     SEAT_OVER, /* Resigned: the broker stops, or the topic is gone. */
 };
@@ -39,14 +42,14 @@ struct seat {
     struct list link;
     enum seat_state state;
     struct partition_id id;
-    struct coordinator *coordinator;
-    struct partition_follow follow; /* While it loads. */
-    struct list waiting;            /* struct group_call: while it loads. */
+    struct coordinator *coordinator; /* Of one that loads, is active or ends. */
+    struct partition_follow follow;  /* While it loads. */
+    struct list waiting;             /* struct group_call: while it loads. */
     uint32_t waiting_count;
-    bool is_reading;       /* The follow's on_end has not come. */
-    bool is_starting_over; /* Another one takes its place when it is over. */
-    bool has_complained;   /* Of records that cannot be read. */
-    struct timer timer;
+    bool is_reading;     /* The follow's on_end has not come. */
+    bool has_complained; /* Of records that cannot be read, */
+    bool has_been_short; /* of want of memory: not each time it is tried. */
+    struct timer timer;  /* Of its coordinator; or when it is tried again. */
     struct list appends; /* struct proposal, by append_link: in flight, in order. */
     uint64_t load_us;    /* When loading began. */
 };
@@ -60,6 +63,7 @@ struct groups {
     struct list seats;
     struct seat **seat_of; /* By partition; NULL = not here. */
     int32_t partitions_count;
+    bool lacks_seats; /* There was no memory for all of them. */
     uint32_t loads_count;
     struct timer metadata_timer;
     struct group_clock clock; /* All coordinators get their time from it. */
@@ -84,58 +88,62 @@ static struct group_time now_of(struct groups *g)
     };
 }
 
-static void on_pulse(struct timer *t)
-{
-    struct groups *g = container_of(t, struct groups, pulse);
-    (void)now_of(g);
-    limits_look(&g->limits);
-    shard_timer_arm(g->s, t, GROUP_CLOCK_PULSE_US);
-}
-
 /* ---- a seat's events ---- */
 
 static void load_more(struct groups *g);
-static void take_seat(struct groups *g, const struct partition_id *id);
 static void start_over(struct seat *seat);
 static void serve(struct groups *g, struct seat *seat, struct group_call *call);
 
 static void rearm(struct seat *seat)
 {
     struct groups *g = seat->g;
-    const uint64_t when_us =
-        group_clock_when_us(&g->clock, coordinator_deadline_us(seat->coordinator));
-    if (seat->state != SEAT_ACTIVE || when_us == UINT64_MAX) {
+    uint64_t when_us = UINT64_MAX;
+    if (seat->state == SEAT_ACTIVE) {
+        when_us = group_clock_when_us(&g->clock, coordinator_deadline_us(seat->coordinator));
+    }
+    if (when_us == UINT64_MAX) {
         timer_cancel(&g->s->timers, &seat->timer);
     } else {
         timer_arm(&g->s->timers, &seat->timer, when_us);
     }
 }
 
-/* Over and nothing in flight: it goes. */
-static void free_if_over(struct seat *seat)
+static void drop_coordinator(struct seat *seat)
+{
+    coordinator_free(seat->coordinator);
+    seat->coordinator = NULL;
+}
+
+/* Nothing of its coordinator is in flight: it goes, or is loaded again. */
+static void end_if_home(struct seat *seat)
 {
     struct groups *g = seat->g;
-    if (seat->state != SEAT_OVER || !list_is_empty(&seat->appends) || seat->is_reading) {
+    const bool is_ending = seat->state == SEAT_ENDING || seat->state == SEAT_OVER;
+    if (!is_ending || !list_is_empty(&seat->appends) || seat->is_reading) {
         return;
     }
-    const bool is_seated = g->seat_of != NULL && g->seat_of[seat->id.partition] == seat;
-    const struct partition_id *again = is_seated && seat->is_starting_over ? &seat->id : NULL;
-    if (is_seated) {
-        g->seat_of[seat->id.partition] = NULL;
-    }
-    if (again != NULL) {
-        take_seat(g, again);
+    drop_coordinator(seat);
+    if (seat->state == SEAT_ENDING) {
+        seat->state = SEAT_WAITING;
         load_more(g);
+        return;
+    }
+    if (g->seat_of != NULL && g->seat_of[seat->id.partition] == seat) {
+        g->seat_of[seat->id.partition] = NULL;
     }
     timer_cancel(&g->s->timers, &seat->timer);
     list_remove(&seat->link);
-    coordinator_free(seat->coordinator);
     free(seat);
 }
 
 static void on_timer(struct timer *t)
 {
     struct seat *seat = container_of(t, struct seat, timer);
+    if (seat->state == SEAT_RESTING) {
+        seat->state = SEAT_WAITING;
+        load_more(seat->g);
+        return;
+    }
     coordinator_tick(seat->coordinator, now_of(seat->g));
     rearm(seat);
 }
@@ -158,7 +166,7 @@ static void on_appended(struct partition_op *op)
         return;
     }
     rearm(seat);
-    free_if_over(seat);
+    end_if_home(seat);
 }
 
 static void append(void *context, struct coordinator *c, struct proposal *p)
@@ -219,7 +227,10 @@ static void serve_waiting(struct seat *seat)
     struct list *link = NULL;
     while ((link = list_pop_front(&seat->waiting)) != NULL) {
         seat->waiting_count--;
-        serve(seat->g, seat, container_of(link, struct group_call, link));
+        struct group_call *call = container_of(link, struct group_call, link);
+        call->on_cancel = NULL;
+        call->keeper = NULL;
+        serve(seat->g, seat, call);
     }
 }
 
@@ -229,6 +240,57 @@ static void on_current(struct partition_follow *f)
     partition_follow_stop(f);
 }
 
+/* What there is of it helps nobody, and memory may come back. */
+static void rest(struct seat *seat)
+{
+    struct groups *g = seat->g;
+    drop_coordinator(seat);
+    seat->state = SEAT_RESTING;
+    shard_timer_arm(g->s, &seat->timer, LOAD_AGAIN_US);
+    if (!seat->has_been_short) {
+        seat->has_been_short = true;
+        log_error(g->s->log,
+                  "groups_not_loaded",
+                  "topic=" GROUPS_TOPIC " partition=%" PRId32
+                  " error=BUSY effect=\"its groups get COORDINATOR_LOAD_IN_PROGRESS; tried again "
+                  "every few seconds\" "
+                  "action=\"more memory, or a lower coreflume.groups.state.bytes\"",
+                  seat->id.partition);
+    }
+}
+
+static void fail(struct seat *seat, enum err e)
+{
+    drop_coordinator(seat);
+    seat->state = SEAT_FAILED;
+    log_error(seat->g->s->log,
+              "groups_not_loaded",
+              "topic=" GROUPS_TOPIC " partition=%" PRId32
+              " error=%s effect=\"its groups get COORDINATOR_NOT_AVAILABLE\" "
+              "action=\"put the partition's files back from a copy, then restart; groups of other "
+              "partitions go on\"",
+              seat->id.partition,
+              err_name(e));
+}
+
+static void activate(struct seat *seat)
+{
+    struct groups *g = seat->g;
+    seat->state = SEAT_ACTIVE;
+    seat->has_been_short = false;
+    coordinator_activate(seat->coordinator, now_of(g));
+    rearm(seat);
+    if (coordinator_groups_count(seat->coordinator) > 0) {
+        log_info(g->s->log,
+                 "groups_loaded",
+                 "partition=%" PRId32 " groups=%" PRIu32 " offset=%" PRId64 " ms=%" PRIu64,
+                 seat->id.partition,
+                 coordinator_groups_count(seat->coordinator),
+                 seat->follow.offset,
+                 (g->s->now_us - seat->load_us) / 1000);
+    }
+}
+
 static void on_loaded(struct partition_follow *f, enum err e)
 {
     struct seat *seat = f->context;
@@ -236,39 +298,28 @@ static void on_loaded(struct partition_follow *f, enum err e)
     seat->is_reading = false;
     assert_cmp(g->loads_count, >, 0);
     g->loads_count--;
-    if (seat->state == SEAT_LOADING && f->is_current) {
-        seat->state = SEAT_ACTIVE;
-        coordinator_activate(seat->coordinator, now_of(g));
-        rearm(seat);
-        if (coordinator_groups_count(seat->coordinator) > 0) {
-            log_info(g->s->log,
-                     "groups_loaded",
-                     "partition=%" PRId32 " groups=%" PRIu32 " offset=%" PRId64 " ms=%" PRIu64,
-                     seat->id.partition,
-                     coordinator_groups_count(seat->coordinator),
-                     seat->follow.offset,
-                     (g->s->now_us - seat->load_us) / 1000);
+    if (seat->state == SEAT_LOADING) {
+        if (f->is_current) {
+            activate(seat);
+        } else if (e == ERR_BUSY) {
+            rest(seat);
+        } else {
+            fail(seat, e);
         }
-    } else if (seat->state == SEAT_LOADING) {
-        seat->state = SEAT_FAILED;
-        log_error(
-            g->s->log,
-            "groups_not_loaded",
-            "topic=" GROUPS_TOPIC " partition=%" PRId32
-            " error=%s effect=\"its groups get COORDINATOR_NOT_AVAILABLE\" "
-            "action=\"put the partition's files back from a copy, then restart; groups of other "
-            "partitions go on\"",
-            seat->id.partition,
-            err_name(e));
     }
     serve_waiting(seat);
-    free_if_over(seat);
+    end_if_home(seat);
     load_more(g);
 }
 
 static void load(struct seat *seat)
 {
     struct groups *g = seat->g;
+    if (coordinator_new(&g->env, seat->id.partition, &seat->coordinator) != ERR_OK) {
+        rest(seat);
+        serve_waiting(seat);
+        return;
+    }
     seat->state = SEAT_LOADING;
     seat->is_reading = true;
     seat->load_us = g->s->now_us;
@@ -299,35 +350,38 @@ static void load_more(struct groups *g)
 
 /* ---- which partitions are here ---- */
 
-static void resign(struct seat *seat)
+/* Then it is OVER, or ENDING. */
+static void resign(struct seat *seat, enum seat_state to)
 {
     if (seat->is_reading) {
         partition_follow_stop(&seat->follow);
     }
-    seat->state = SEAT_OVER;
-    coordinator_resign(seat->coordinator);
+    seat->state = to;
+    if (seat->coordinator != NULL) {
+        coordinator_resign(seat->coordinator);
+    }
     serve_waiting(seat);
     rearm(seat);
-    free_if_over(seat);
+    end_if_home(seat);
 }
 
 static void resign_all(struct groups *g)
 {
     list_for_each_safe (link, &g->seats) {
-        resign(container_of(link, struct seat, link));
+        resign(container_of(link, struct seat, link), SEAT_OVER);
     }
     free(g->seat_of);
     g->seat_of = NULL;
     g->partitions_count = 0;
+    g->lacks_seats = false;
 }
 
-/* Without memory for it, its calls get NOT_COORDINATOR. */
-static void take_seat(struct groups *g, const struct partition_id *id)
+/* False without memory. */
+static bool take_seat(struct groups *g, const struct partition_id *id)
 {
     struct seat *seat = calloc(1, sizeof(*seat));
-    if (seat == NULL || coordinator_new(&g->env, id->partition, &seat->coordinator) != ERR_OK) {
-        free(seat);
-        return;
+    if (seat == NULL) {
+        return false;
     }
     seat->g = g;
     seat->id = *id;
@@ -336,10 +390,11 @@ static void take_seat(struct groups *g, const struct partition_id *id)
     list_init(&seat->appends);
     list_push_back(&g->seats, &seat->link);
     g->seat_of[id->partition] = seat;
+    return true;
 }
 
-/* Its state is lost: another coordinator takes the seat, and is loaded, when all that this one
- * proposed is in the log or never will be. */
+/* Its state is lost: another coordinator is loaded when all that this one proposed is in the log or
+ * never will be. */
 static void start_over(struct seat *seat)
 {
     struct groups *g = seat->g;
@@ -349,8 +404,39 @@ static void start_over(struct seat *seat)
               " error=BUSY effect=\"its groups are loaded again\" "
               "action=\"more memory, or a lower coreflume.groups.state.bytes\"",
               seat->id.partition);
-    seat->is_starting_over = true;
-    resign(seat);
+    assert(list_is_empty(&seat->waiting)); /* It was active. */
+    resign(seat, SEAT_ENDING);
+}
+
+/* False without memory. */
+static bool make_room_for_seats(struct groups *g, int32_t count)
+{
+    struct seat **seat_of = realloc(g->seat_of, (size_t)count * sizeof(*seat_of));
+    if (seat_of == NULL) {
+        return false;
+    }
+    g->seat_of = seat_of;
+    for (int32_t i = g->partitions_count; i < count; i++) {
+        seat_of[i] = NULL;
+    }
+    g->partitions_count = count;
+    return true;
+}
+
+/* False without memory for all of them. */
+static bool take_free_seats(struct groups *g, const struct metadata *m, const struct topic *t)
+{
+    if (t->partitions_count > g->partitions_count && !make_room_for_seats(g, t->partitions_count)) {
+        return false;
+    }
+    bool has_all = true;
+    for (int32_t i = 0; i < t->partitions_count; i++) {
+        const struct partition_id id = {.topic_id = t->id, .partition = i};
+        if (g->seat_of[i] == NULL && metadata_partition_shard(m, &id) == g->s->id) {
+            has_all = take_seat(g, &id) && has_all;
+        }
+    }
+    return has_all;
 }
 
 /* The topic has appeared, has grown, or is another one under its name. */
@@ -361,26 +447,11 @@ static void take_seats(struct groups *g)
     if (t == NULL || !uuid_equal(&t->id, &g->topic_id)) {
         resign_all(g);
     }
-    if (t == NULL || t->partitions_count == g->partitions_count) {
+    if (t == NULL || (t->partitions_count == g->partitions_count && !g->lacks_seats)) {
         return;
     }
     g->topic_id = t->id;
-    const size_t count = (size_t)t->partitions_count;
-    struct seat **seat_of = realloc(g->seat_of, count * sizeof(*seat_of));
-    if (seat_of == NULL) {
-        return;
-    }
-    g->seat_of = seat_of;
-    for (int32_t i = g->partitions_count; i < t->partitions_count; i++) {
-        seat_of[i] = NULL;
-    }
-    g->partitions_count = t->partitions_count;
-    for (int32_t i = 0; i < t->partitions_count; i++) {
-        const struct partition_id id = {.topic_id = t->id, .partition = i};
-        if (seat_of[i] == NULL && metadata_partition_shard(m, &id) == g->s->id) {
-            take_seat(g, &id);
-        }
-    }
+    g->lacks_seats = !take_free_seats(g, m, t);
     load_more(g);
 }
 
@@ -394,6 +465,17 @@ void groups_on_metadata(struct groups *g)
     if (!timer_is_armed(&g->metadata_timer)) {
         shard_timer_arm(g->s, &g->metadata_timer, METADATA_DELAY_US);
     }
+}
+
+static void on_pulse(struct timer *t)
+{
+    struct groups *g = container_of(t, struct groups, pulse);
+    (void)now_of(g);
+    limits_look(&g->limits);
+    if (g->lacks_seats) {
+        take_seats(g);
+    }
+    shard_timer_arm(g->s, t, GROUP_CLOCK_PULSE_US);
 }
 
 static void on_metadata_timer(struct timer *t)
@@ -441,16 +523,34 @@ static void refuse(struct groups *g, struct group_call *call, enum kafka_error e
     answer(g, call);
 }
 
+/* What it is told instead of waiting: heartbeats that all is well, as in Kafka. */
+static enum kafka_error error_while_loading(const struct group_call *call)
+{
+    return call->kind == GROUP_HEARTBEAT ? KAFKA_NONE : KAFKA_COORDINATOR_LOAD_IN_PROGRESS;
+}
+
+static void leave_queue(struct group_call *call)
+{
+    struct seat *seat = call->keeper;
+    call->on_cancel = NULL;
+    list_remove(&call->link);
+    seat->waiting_count--;
+    refuse(seat->g, call, KAFKA_COORDINATOR_NOT_AVAILABLE);
+}
+
 /* The calls of a client that comes back after a restart need not be tried again. */
 static void wait_for_load(struct groups *g, struct seat *seat, struct group_call *call)
 {
-    if (call->kind == GROUP_HEARTBEAT) {
-        refuse(g, call, KAFKA_NONE);
-    } else if (seat->waiting_count == WAITING_MAX) {
-        refuse(g, call, KAFKA_COORDINATOR_LOAD_IN_PROGRESS);
-    } else {
-        seat->waiting_count++;
-        list_push_back(&seat->waiting, &call->link);
+    if (call->kind == GROUP_HEARTBEAT || seat->waiting_count == WAITING_MAX) {
+        refuse(g, call, error_while_loading(call));
+        return;
+    }
+    seat->waiting_count++;
+    list_push_back(&seat->waiting, &call->link);
+    /* As at the gate: others are carried out, whether somebody waits for the answer or not. */
+    if (call->kind == GROUP_JOIN) {
+        call->keeper = seat;
+        call->on_cancel = leave_queue;
     }
 }
 
@@ -459,7 +559,11 @@ static void serve(struct groups *g, struct seat *seat, struct group_call *call)
     switch (seat->state) {
     case SEAT_WAITING:
     case SEAT_LOADING:
+    case SEAT_ENDING:
         wait_for_load(g, seat, call);
+        return;
+    case SEAT_RESTING:
+        refuse(g, call, error_while_loading(call));
         return;
     case SEAT_FAILED:
         refuse(g, call, KAFKA_COORDINATOR_NOT_AVAILABLE);
@@ -481,7 +585,7 @@ static bool is_away(const struct groups *g, struct shard *here, struct group_cal
     if (g->s != NULL) {
         return false;
     }
-    group_call_refuse(call, KAFKA_COORDINATOR_LOAD_IN_PROGRESS, (struct slice){0});
+    group_call_refuse(call, error_while_loading(call), (struct slice){0});
     xmsg_forward(here, &call->msg);
     return true;
 }
@@ -536,7 +640,8 @@ static void begin_list(struct groups *g, struct group_call *call)
 {
     size_t count = 0;
     list_for_each (link, &g->seats) {
-        count += coordinator_groups_count(container_of(link, struct seat, link)->coordinator);
+        const struct seat *seat = container_of(link, struct seat, link);
+        count += seat->state == SEAT_ACTIVE ? coordinator_groups_count(seat->coordinator) : 0;
     }
     group_call_refuse(call, KAFKA_NONE, (struct slice){0});
     struct list_groups_response *out = call->out;
@@ -586,8 +691,11 @@ static void serve_cancel(struct shard *here, struct xmsg *m)
     struct group_cancel *cancel = container_of(m, struct group_cancel, msg);
     struct group_call *call = cancel->call;
     struct groups *g = cancel->server;
+    call->is_hurried = true;
     if (call->coordinator != NULL) {
         coordinator_cancel(call->coordinator, call, now_of(g));
+    } else if (call->on_cancel != NULL) {
+        call->on_cancel(call);
     }
     xmsg_forward(here, m);
 }

@@ -4,11 +4,16 @@
  *
  *   a partition of __consumer_offsets on this shard:
  *   none -> LOADING (its records are replayed) -> ACTIVE -> resigned at the stop
- *                \-> FAILED (it cannot be read: COORDINATOR_NOT_AVAILABLE, one log line)
+ *               | \-> FAILED (it cannot be read: COORDINATOR_NOT_AVAILABLE, one log line)
+ *               \-> RESTING (no memory for it) -> LOADING, after some seconds
+ *
+ * For want of memory to apply what is committed, an ACTIVE one resigns and is LOADING again.
  *
  * A call for a coordinator that loads waits for it, and gets COORDINATOR_LOAD_IN_PROGRESS if many
  * wait already (a Heartbeat no error at once, as in Kafka). One for a coordinator that is not here
  * gets NOT_COORDINATOR.
+ *
+ * While this process stands still, so does the time of the coordinators (group_clock.h).
  *
  * Shard: every shard of a broker has one struct groups; all calls on the shard that owns it.
  */

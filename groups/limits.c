@@ -80,7 +80,8 @@ static bool tell(struct limits *l, enum group_limit limit, bool is_reached)
 static void look(struct limits *l, enum group_limit limit, uint64_t value, uint64_t max)
 {
     const uint64_t percent = l->is_reached[limit] ? OVER_PERCENT : FULL_PERCENT;
-    const bool is_reached = value >= max / 100 * percent + max % 100 * percent / 100;
+    const uint64_t rest = 100 - percent; /* Rounded down: of a small number all of it is full. */
+    const bool is_reached = value >= max - (max / 100 * rest + max % 100 * rest / 100);
     if (is_reached == l->is_reached[limit] || !tell(l, limit, is_reached)) {
         return;
     }

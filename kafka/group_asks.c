@@ -112,6 +112,12 @@ static void cancel_all(struct request *r)
     }
 }
 
+/* Also of what came while the request was put off for want of memory, and could not be told. */
+static bool is_to_be_hurried(const struct request *r)
+{
+    return conn_is_ending(r->conn) || (r->on_behind != NULL && conn_is_behind(r->conn));
+}
+
 void group_asks_begin(struct request *r, void (*on_all)(struct request *r))
 {
     struct group_asks *all = r->state;
@@ -119,8 +125,12 @@ void group_asks_begin(struct request *r, void (*on_all)(struct request *r))
     /* A heartbeat that waits for news must not keep a commit waiting. */
     r->on_behind =
         all->count > 0 && all->asks[0].call.kind == GROUP_CONSUMER_HEARTBEAT ? cancel_all : NULL;
+    const bool is_hurried = is_to_be_hurried(r);
     request_park(r, cancel_all);
     go_on(r);
+    if (is_hurried) {
+        cancel_all(r);
+    }
 }
 
 void group_ask_each(struct request *r,

@@ -8,6 +8,7 @@
 
 #include "groups/groups.h"
 #include "groups/settings.h"
+#include "kafka/proto/consumer_group_heartbeat.h"
 #include "kafka/proto/heartbeat.h"
 #include "kafka/proto/join_group.h"
 #include "kafka/proto/list_groups.h"
@@ -46,11 +47,14 @@ struct ask {
         struct offset_fetch_request_group fetch;
         struct join_group_request join;
         struct heartbeat_request heartbeat;
+        struct consumer_group_heartbeat_request beat;
         struct list_groups_request list;
     } in;
     struct offset_commit_request_topic commit_topic;
     struct offset_commit_request_partition commit_partition;
     struct join_group_request_protocol protocol;
+    struct slice beat_topic;
+    struct consumer_group_heartbeat_request_topic_partition beat_partitions; /* None of them. */
 };
 
 static void on_metadata(void *context, struct shard *s)
@@ -234,6 +238,35 @@ static enum kafka_error join_error(const struct ask *a)
     return (enum kafka_error)out->error_code;
 }
 
+static struct ask *new_heartbeat(int number, struct slice member, int32_t generation)
+{
+    struct ask *a = new_ask(GROUP_HEARTBEAT, number);
+    heartbeat_request_init(&a->in.heartbeat);
+    a->in.heartbeat.group_id = a->call.group_id;
+    a->in.heartbeat.group_instance_id = (struct slice){0};
+    a->in.heartbeat.member_id = member;
+    a->in.heartbeat.generation_id = generation;
+    return a;
+}
+
+/* Of the new protocol: a member that joins with epoch 0, or has nothing new to say. */
+static struct ask *new_beat(int number, int32_t epoch)
+{
+    struct ask *a = new_ask(GROUP_CONSUMER_HEARTBEAT, number);
+    struct consumer_group_heartbeat_request *in = &a->in.beat;
+    consumer_group_heartbeat_request_init(in);
+    a->call.version = 1;
+    a->beat_topic = slice_of_string("t");
+    in->group_id = a->call.group_id;
+    in->member_id = slice_of_string("m");
+    in->member_epoch = epoch;
+    in->rebalance_timeout_ms = epoch == 0 ? 60000 : -1;
+    in->subscribed_topic_names = epoch == 0 ? &a->beat_topic : NULL;
+    in->subscribed_topic_names_count = epoch == 0 ? 1 : 0;
+    in->topic_partitions = epoch == 0 ? &a->beat_partitions : NULL;
+    return a;
+}
+
 Test(groups, commits_are_there_on_every_shard_and_after_restarts)
 {
     struct disk_sim *disk = new_disk();
@@ -307,10 +340,7 @@ Test(groups, calls_wait_while_their_coordinator_loads)
     for (int i = 0; i < GROUPS_COUNT; i++) {
         fetches[i] = submit(n, 1, new_fetch(i));
     }
-    struct ask *beat = new_ask(GROUP_HEARTBEAT, 3);
-    heartbeat_request_init(&beat->in.heartbeat);
-    beat->in.heartbeat.group_id = beat->call.group_id;
-    beat->in.heartbeat.group_instance_id = (struct slice){0};
+    struct ask *beat = new_heartbeat(3, slice_of("", 0), 1);
     const struct heartbeat_response *out = wait_for(n, submit(n, 0, beat));
     cr_assert(eq(i16, out->error_code, KAFKA_NONE));
     cr_assert(not(fetches[3]->is_done), "nothing was loaded yet");
@@ -354,6 +384,40 @@ struct cancelling {
 static void on_cancelled(struct group_cancel *cancel)
 {
     container_of(cancel, struct cancelling, cancel)->is_done = true;
+}
+
+/* What was cancelled while its coordinator was loaded is not kept afterwards. */
+Test(groups, who_hurries_during_the_load_does_not_wait_after_it)
+{
+    struct disk_sim *disk = new_disk();
+    struct node *n = start(disk, 1, 1);
+    make_topics(n);
+    struct ask *first = submit(n, 0, new_beat(1, 0));
+    const struct consumer_group_heartbeat_response *joined = wait_for(n, first);
+    cr_assert(eq(i16, joined->error_code, KAFKA_NONE));
+    const int32_t epoch = joined->member_epoch;
+    free_ask(first);
+    stop(n);
+    n = start(disk, 1, 2);
+    const uint64_t began_us = n->sim.clock.now_us;
+    struct ask *beat = submit(n, 0, new_beat(1, epoch));
+    struct ask *join = submit(n, 0, new_join(2));
+    struct cancelling c[] = {{.cancel = {.call = &beat->call, .on_done = on_cancelled}},
+                             {.cancel = {.call = &join->call, .on_done = on_cancelled}}};
+    groups_cancel(groups_set_get(n->groups, 0), &c[0].cancel);
+    groups_cancel(groups_set_get(n->groups, 0), &c[1].cancel);
+    const struct consumer_group_heartbeat_response *out = wait_for(n, beat);
+    cr_assert(eq(i16, out->error_code, KAFKA_NONE));
+    cr_assert(eq(i32, out->member_epoch, epoch));
+    (void)wait_for(n, join);
+    cr_assert(eq(int, join_error(join), KAFKA_COORDINATOR_NOT_AVAILABLE));
+    cr_assert(lt(u64, n->sim.clock.now_us, began_us + 1000 * 1000));
+    cr_assert(c[0].is_done);
+    cr_assert(c[1].is_done);
+    free_ask(beat);
+    free_ask(join);
+    stop(n);
+    disk_sim_free(disk);
 }
 
 /* A join that waits for others ends when its client is gone, and when the broker stops. */
@@ -421,6 +485,12 @@ Test(groups, a_shard_that_has_not_begun_answers)
         free_ask(asks[i]);
     }
     cr_assert(lt(int, 0, refused));
+    for (int i = 0; i < GROUPS_COUNT; i++) {
+        struct ask *beat = submit(n, 0, new_heartbeat(i, slice_of_string("m"), 1));
+        const int16_t e = ((const struct heartbeat_response *)wait_for(n, beat))->error_code;
+        cr_assert(e == KAFKA_NONE || e == KAFKA_UNKNOWN_MEMBER_ID, "as while it loads: %d", e);
+        free_ask(beat);
+    }
     struct ask *list = new_ask(GROUP_LIST, 0);
     list_groups_request_init(&list->in.list);
     groups_submit_list(groups_set_get(n->groups, 0), 1, &list->call);
@@ -434,12 +504,7 @@ Test(groups, a_shard_that_has_not_begun_answers)
 
 static enum kafka_error heartbeat(struct node *n, const struct join_group_response *joined)
 {
-    struct ask *a = new_ask(GROUP_HEARTBEAT, 1);
-    heartbeat_request_init(&a->in.heartbeat);
-    a->in.heartbeat.group_id = a->call.group_id;
-    a->in.heartbeat.group_instance_id = (struct slice){0};
-    a->in.heartbeat.member_id = joined->member_id;
-    a->in.heartbeat.generation_id = joined->generation_id;
+    struct ask *a = new_heartbeat(1, joined->member_id, joined->generation_id);
     const struct heartbeat_response *out = wait_for(n, submit(n, 0, a));
     const enum kafka_error e = (enum kafka_error)out->error_code;
     free_ask(a);
@@ -530,9 +595,30 @@ Test(groups, a_crowd_hears_of_metadata_at_once)
         free_ask(commits[i]);
     }
     cr_assert(eq(sz, count_groups(n), CROWD));
+    pass_ms(n, 2000);
     cr_assert(eq(int, sim_node_delete_topic(&n->sim, 0, "t"), ERR_OK));
     pass_ms(n, 500);
     cr_assert(eq(sz, count_groups(n), 0), "they have nothing else");
+    stop(n);
+    disk_sim_free(disk);
+}
+
+/* Full is what nothing more fits into, also if that is little. */
+Test(groups, a_limit_of_one_is_reached_by_one)
+{
+    struct disk_sim *disk = new_disk();
+    struct node *n = begin(disk, 1, 1);
+    n->settings.groups_max = 1;
+    groups_start(groups_set_get(n->groups, 0), n->sim.shards[0].s, sim_node_cluster(&n->sim, 0));
+    make_topics(n);
+    struct group_problem found[GROUP_LIMIT_COUNT];
+    pass_ms(n, 3000);
+    cr_assert(
+        eq(u32, groups_problems(groups_set_get(n->groups, 0), found), 0), "%s", found[0].code);
+    cr_assert(eq(int, commit(n, 0, 1, 1), KAFKA_NONE));
+    pass_ms(n, 3000);
+    cr_assert(eq(u32, groups_problems(groups_set_get(n->groups, 0), found), 1));
+    cr_assert(eq(str, (char *)found[0].code, (char *)"groups_full"));
     stop(n);
     disk_sim_free(disk);
 }
