@@ -307,8 +307,9 @@ struct client_delivery {
     enum err err;
     const char *why; /* "" unless err says so. */
     int32_t partition;
-    int64_t offset;    /* -1: not told (no acks, or a repetition of one that was written). */
-    int64_t timestamp; /* As written: the broker's, if the topic has it so. */
+    int32_t records_count; /* 1; of client_producer_send_batch all of the batch. */
+    int64_t offset;        /* -1: not told (no acks, or a repetition of one that was written). */
+    int64_t timestamp;     /* As written: the broker's, if the topic has it so. */
     void *opaque;
 };
 
@@ -372,6 +373,20 @@ void client_producer_free(struct client_producer *p);
  *   ERR_CANCELLED  in a callback, while the producer is freed; not taken
  *   others         only without on_delivery: a record from before failed; this one was not taken */
 enum err client_producer_send(struct client_producer *p, const struct client_message *message);
+
+/* A record batch (magic 2) that is encoded already. */
+struct client_encoded_batch {
+    int32_t partition; /* -1: as for records without a key. */
+    struct slice bytes;
+    void *opaque; /* Comes back with the delivery. */
+};
+
+/* Takes a whole batch, which goes out as it is, by itself, but for its base offset and the
+ * producer's identity: for who sends the same records again and again, or copies them. Told by one
+ * delivery, of all its records. As client_producer_send, and also:
+ *   ERR_INVALID  bytes are not exactly one batch; its CRC is the broker's to check */
+enum err client_producer_send_batch(struct client_producer *p,
+                                    const struct client_encoded_batch *batch);
 
 /* Sends everything that was taken before, without lingering, and waits for it. Returns the first
  * failure that was not told by a send; ERR_TIMED_OUT if there are no answers within timeout_ms. */

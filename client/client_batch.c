@@ -94,6 +94,31 @@ enum err client_batch_add(struct client_batch *b, const struct client_message *m
     return ERR_OK;
 }
 
+enum err client_batch_take(struct client_batch *b, struct slice bytes, void *opaque)
+{
+    struct batch_header h;
+    enum err e = batch_header_decode(bytes, &h);
+    if (e != ERR_OK || batch_size(&h) != bytes.size || h.records_count < 1) {
+        return ERR_INVALID;
+    }
+    if (b->producer->options.on_delivery != NULL) {
+        if (!grow_marks(b)) {
+            return ERR_BUSY;
+        }
+        b->marks[0] = (struct client_mark){opaque, h.base_timestamp};
+    }
+    wbuf_bytes(&b->bytes, bytes.data, bytes.size);
+    e = wbuf_failure(&b->bytes);
+    if (e == ERR_OK) {
+        /* What comes out of a log has its place there; the leader gives it a new one. */
+        memset(b->bytes.data, 0, sizeof(h.base_offset));
+        b->records_count = h.records_count;
+        b->is_closed = true;
+        b->is_whole = true;
+    }
+    return e;
+}
+
 /* ---- bytes ---- */
 
 static enum err restamp(struct client_batch *b)

@@ -35,6 +35,7 @@ struct client_batch {
     uint64_t opened_us; /* When its first record came. */
     uint64_t deadline_us;
     bool is_closed; /* Takes no more records. */
+    bool is_whole;  /* Came encoded: told as one, with one mark, and never split. */
 
     bool is_in_flight;
     uint32_t attempts;
@@ -57,6 +58,10 @@ void client_batch_free(struct client_batch *b);
 
 /* ERR_TOO_LARGE, ERR_BUSY: b is as before. */
 enum err client_batch_add(struct client_batch *b, const struct client_message *m, int64_t now_ms);
+
+/* Makes b, which is new, of bytes that were encoded elsewhere. ERR_INVALID: they are not exactly
+ * one batch. ERR_BUSY. */
+enum err client_batch_take(struct client_batch *b, struct slice bytes, void *opaque);
 
 /* Makes bytes of it, or brings the identity in bytes up to date. Without the lock: takes time. */
 enum err client_batch_encode(struct client_batch *b, enum client_codec codec);

@@ -131,7 +131,8 @@ static void settle_sequence(struct client_batch *b, int16_t code, enum err e, co
 /* KIP-126. An uncertain batch may be in the log, under a larger limit: its halves must not. */
 static bool can_split(const struct client_batch *b, int16_t code)
 {
-    return code == KAFKA_MESSAGE_TOO_LARGE && b->records_count > 1 && !b->is_uncertain;
+    return code == KAFKA_MESSAGE_TOO_LARGE && b->records_count > 1 && !b->is_uncertain &&
+           !b->is_whole;
 }
 
 static void split(struct client_batch *b, enum err e, const char *why)

@@ -257,6 +257,17 @@ static enum err wait_for_room(struct client_producer *p, size_t size, char why[C
     return ERR_OK;
 }
 
+/* NULL without memory. */
+static struct client_batch *new_batch(struct client_producer *p, struct client_lane *l)
+{
+    struct client_batch *b = client_batch_new(p, l);
+    if (b != NULL) {
+        b->opened_us = client_now_us(p->client);
+        b->deadline_us = b->opened_us + (uint64_t)p->options.delivery_timeout_ms * 1000;
+    }
+    return b;
+}
+
 /* The batch that the record goes into: the open one, or another. */
 static struct client_batch *
 batch_for(struct client_producer *p, struct client_lane *l, const struct client_message *m)
@@ -266,16 +277,11 @@ batch_for(struct client_producer *p, struct client_lane *l, const struct client_
         open->builder.records.size + client_message_size(m) <= p->options.batch_size) {
         return open;
     }
-    struct client_batch *b = client_batch_new(p, l);
-    if (b == NULL) {
-        return NULL;
-    }
+    struct client_batch *b = new_batch(p, l);
     /* Batches above batch_size hold a single record. */
-    if (open != NULL) {
+    if (b != NULL && open != NULL) {
         open->is_closed = true;
     }
-    b->opened_us = client_now_us(p->client);
-    b->deadline_us = b->opened_us + (uint64_t)p->options.delivery_timeout_ms * 1000;
     return b;
 }
 
@@ -338,13 +344,13 @@ static enum err take_failure(struct client_producer *p, char why[CLIENT_WHY_SIZE
     return e;
 }
 
-enum err client_producer_send(struct client_producer *p, const struct client_message *message)
+/* There is room for what is to be sent, and this is where it goes. */
+static enum err admit(struct client_producer *p,
+                      const struct client_message *m,
+                      char why[CLIENT_WHY_SIZE],
+                      struct client_lane **ret_lane)
 {
-    struct client *c = p->client;
-    char why[CLIENT_WHY_SIZE];
-    struct client_lane *l = NULL;
     enum err e = ERR_OK;
-    client_lock(c);
     if (p->is_closing) { /* In a callback: nobody would settle it. */
         e = client_say(why, ERR_CANCELLED, "the producer is being closed");
     }
@@ -352,14 +358,67 @@ enum err client_producer_send(struct client_producer *p, const struct client_mes
         e = take_failure(p, why);
     }
     if (e == ERR_OK) {
-        e = wait_for_room(p, client_message_size(message) + RECORD_OVERHEAD + BATCH_OVERHEAD, why);
+        e = wait_for_room(p, client_message_size(m) + RECORD_OVERHEAD + BATCH_OVERHEAD, why);
     }
-    if (e == ERR_OK) {
-        e = lane_for(p, message, why, &l);
-    }
+    return e == ERR_OK ? lane_for(p, m, why, ret_lane) : e;
+}
+
+enum err client_producer_send(struct client_producer *p, const struct client_message *message)
+{
+    struct client *c = p->client;
+    char why[CLIENT_WHY_SIZE];
+    struct client_lane *l = NULL;
+    client_lock(c);
+    enum err e = admit(p, message, why, &l);
     if (e == ERR_OK) {
         assert(l != NULL);
         e = add(p, l, message, why);
+    }
+    client_unlock(c);
+    return e == ERR_OK ? ERR_OK : client_fail(c, e, "%s", why);
+}
+
+/* Behind what the lane has. */
+static enum err add_batch(struct client_producer *p,
+                          struct client_lane *l,
+                          const struct client_encoded_batch *batch,
+                          char why[CLIENT_WHY_SIZE])
+{
+    struct client_batch *b = new_batch(p, l);
+    enum err e = b == NULL ? ERR_BUSY : client_batch_take(b, batch->bytes, batch->opaque);
+    if (e != ERR_OK) {
+        if (b != NULL) {
+            client_batch_free(b);
+        }
+        return client_say(
+            why, e, e == ERR_INVALID ? "not exactly one record batch" : "no memory for a batch");
+    }
+    struct client_batch *open = client_lane_open(l);
+    if (open != NULL) {
+        open->is_closed = true;
+    }
+    put_into_lane(p, l, b);
+    b->size += batch->bytes.size;
+    p->client->buffer_size += batch->bytes.size;
+    p->stats.sent_count += (uint64_t)b->records_count;
+    if (l->in_flight_count < p->options.in_flight_max) {
+        client_wake(p->client, 0);
+    }
+    return ERR_OK;
+}
+
+enum err client_producer_send_batch(struct client_producer *p,
+                                    const struct client_encoded_batch *batch)
+{
+    struct client *c = p->client;
+    char why[CLIENT_WHY_SIZE];
+    const struct client_message whole = {.partition = batch->partition, .value = batch->bytes};
+    struct client_lane *l = NULL;
+    client_lock(c);
+    enum err e = admit(p, &whole, why, &l);
+    if (e == ERR_OK) {
+        assert(l != NULL);
+        e = add_batch(p, l, batch, why);
     }
     client_unlock(c);
     return e == ERR_OK ? ERR_OK : client_fail(c, e, "%s", why);
@@ -416,11 +475,13 @@ void client_producer_finish(struct client_batch *b, enum err e, const char *why)
 static void tell(const struct client_batch *b)
 {
     const struct client_producer_options *o = &b->producer->options;
-    for (int32_t i = 0; i < b->records_count; i++) {
+    const int32_t step = b->is_whole ? b->records_count : 1;
+    for (int32_t i = 0; i < b->records_count; i += step) {
         const struct client_delivery delivery = {
             .err = b->err,
             .why = b->err == ERR_OK ? "" : b->why,
             .partition = b->lane->partition,
+            .records_count = step,
             .offset = b->err == ERR_OK && b->base_offset >= 0 ? b->base_offset + i : -1,
             .timestamp = b->append_time_ms >= 0 ? b->append_time_ms : b->marks[i].timestamp,
             .opaque = b->marks[i].opaque,

@@ -407,6 +407,148 @@ Test(client_producer, codecs_are_applied)
     }
 }
 
+/* ---- batches that were encoded before ---- */
+
+struct told {
+    int count;
+    struct client_delivery last;
+};
+
+static void on_told(const struct client_delivery *delivery, void *context)
+{
+    struct told *told = context;
+    told->count++;
+    told->last = *delivery;
+}
+
+/* Three records, as they would stand in a log at offset 7. */
+static struct slice encode_batch(struct wbuf *w)
+{
+    struct batch_builder b;
+    batch_builder_init(&b, 1 << 20);
+    for (int i = 0; i < 3; i++) {
+        const struct batch_record r = {.timestamp = 1000 + i, .value = slice_of_string("v")};
+        cr_assert(batch_builder_add(&b, &r) == ERR_OK);
+    }
+    const struct batch_identity somebody = {9, 9, 9};
+    wbuf_init(w, 1 << 20);
+    cr_assert(batch_builder_finish(&b, CODEC_NONE, &somebody, w) == ERR_OK);
+    batch_builder_done(&b);
+    batch_stamp(w->data, 7, 3);
+    return wbuf_slice(w);
+}
+
+static enum err send_whole(struct slice bytes)
+{
+    const struct client_encoded_batch batch = {.bytes = bytes, .opaque = &broker};
+    return client_producer_send_batch(producer, &batch);
+}
+
+Test(client_producer, encoded_batch_goes_as_it_is_under_our_identity)
+{
+    for (int is_idempotent = 0; is_idempotent < 2; is_idempotent++) {
+        teardown();
+        setup();
+        struct told told = {0};
+        struct wbuf w;
+        const struct slice bytes = encode_batch(&w);
+        fake_broker_connection(&broker);
+        fake_broker_metadata(&broker, 1);
+        if (is_idempotent) {
+            answer_producer_id();
+        }
+        answer_produce(&(struct produce_outcome){0, KAFKA_NONE, .base_offset = 40}, 1);
+        answer_produce(&(struct produce_outcome){0, KAFKA_NONE, .base_offset = 43}, 1);
+        start(&(struct client_producer_options){
+            .is_idempotent = is_idempotent, .on_delivery = on_told, .context = &told});
+        cr_assert(eq(int, send_whole(bytes), ERR_OK));
+        cr_assert(eq(int, send_whole(bytes), ERR_OK));
+        cr_assert(eq(int, client_producer_flush(producer, FOREVER), ERR_OK));
+        expect_stats(6, 0);
+        cr_assert(eq(int, told.count, 2));
+        cr_assert(eq(int, told.last.records_count, 3));
+        cr_assert(eq(i64, told.last.offset, 43));
+        cr_assert(eq(i64, told.last.timestamp, 1000));
+        cr_assert(eq(ptr, told.last.opaque, &broker));
+        skip_versions(0);
+        skip_metadata(0);
+        if (is_idempotent) {
+            fake_broker_skip(&broker, 0, API_INIT_PRODUCER_ID);
+        }
+        for (int i = 0; i < 2; i++) {
+            struct batch_header header;
+            const struct slice sent = next_batch(0, &header);
+            cr_assert(batch_crc_matches(sent));
+            cr_assert(eq(i64, header.base_offset, 0));
+            cr_assert(eq(int, header.records_count, 3));
+            cr_assert(eq(i64, header.producer_id, is_idempotent ? PRODUCER_ID : -1));
+            cr_assert(eq(int, header.base_sequence, is_idempotent ? 3 * i : -1));
+            cr_assert(slice_equal(batch_records_part(sent), batch_records_part(bytes)));
+        }
+        wbuf_done(&w);
+    }
+}
+
+/* Too large for the topic: its halves would have no marks of their own. */
+Test(client_producer, encoded_batch_fails_whole)
+{
+    struct told told = {0};
+    struct wbuf w;
+    const struct slice bytes = encode_batch(&w);
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    answer_one(KAFKA_MESSAGE_TOO_LARGE);
+    start(&(struct client_producer_options){.on_delivery = on_told, .context = &told});
+    cr_assert(eq(int, send_whole(bytes), ERR_OK));
+    cr_assert(eq(int, client_producer_flush(producer, FOREVER), ERR_TOO_LARGE));
+    expect_stats(0, 3);
+    cr_assert(eq(int, told.count, 1));
+    cr_assert(eq(int, told.last.records_count, 3));
+    wbuf_done(&w);
+}
+
+/* The records that were taken before it go before it. */
+Test(client_producer, encoded_batch_closes_the_open_one)
+{
+    struct wbuf w;
+    const struct slice bytes = encode_batch(&w);
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    answer_one(KAFKA_NONE);
+    answer_one(KAFKA_NONE);
+    answer_one(KAFKA_NONE);
+    start(&patient);
+    cr_assert(eq(int, send_text(0, NULL, "before"), ERR_OK));
+    cr_assert(eq(int, send_whole(bytes), ERR_OK));
+    cr_assert(eq(int, send_text(0, NULL, "behind"), ERR_OK));
+    cr_assert(eq(int, client_producer_flush(producer, FOREVER), ERR_OK));
+    skip_versions(0);
+    skip_metadata(0);
+    static const int32_t counts[] = {1, 3, 1};
+    for (size_t i = 0; i < 3; i++) {
+        struct batch_header header;
+        (void)next_batch(0, &header);
+        cr_assert(eq(int, header.records_count, counts[i]));
+    }
+    wbuf_done(&w);
+}
+
+Test(client_producer, what_is_not_one_batch_is_not_taken)
+{
+    struct wbuf w;
+    const struct slice bytes = encode_batch(&w);
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    start(&patient);
+    for (size_t size = 0; size < bytes.size; size++) {
+        cr_assert(eq(int, send_whole(slice_of(bytes.data, size)), ERR_INVALID), "%zu", size);
+    }
+    wbuf_i8(&w, 0);
+    cr_assert(eq(int, send_whole(wbuf_slice(&w)), ERR_INVALID));
+    expect_stats(0, 0);
+    wbuf_done(&w);
+}
+
 Test(client_producer, idempotence_needs_all_acks)
 {
     const struct client_producer_options options = {
