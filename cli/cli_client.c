@@ -9,7 +9,7 @@
 
 static const char brokers_default[] = "127.0.0.1:9092";
 
-static const char *brokers_of(const struct cli *cli)
+const char *cli_brokers(const struct cli *cli)
 {
     const char *environment = getenv("COREFLUME_BROKERS");
     const bool is_set = environment != NULL && environment[0] != '\0';
@@ -20,7 +20,7 @@ int cli_client_new(struct cli *cli, struct client **ret_client)
 {
     char why[CLIENT_WHY_SIZE];
     const struct client_options options = {
-        .brokers = brokers_of(cli),
+        .brokers = cli_brokers(cli),
         .client_id = "coreflume-cli",
     };
     enum err e = client_new(&options, why, ret_client);
@@ -28,6 +28,35 @@ int cli_client_new(struct cli *cli, struct client **ret_client)
         return CLI_OK;
     }
     return cli_fail(cli, e == ERR_INVALID ? CLI_USAGE : CLI_FAILED, "%s", why);
+}
+
+static const char *const codecs[] = {
+    [CLIENT_CODEC_NONE] = "none",
+    [CLIENT_CODEC_GZIP] = "gzip",
+    [CLIENT_CODEC_SNAPPY] = "snappy",
+    [CLIENT_CODEC_LZ4] = "lz4",
+    [CLIENT_CODEC_ZSTD] = "zstd",
+};
+
+enum client_codec cli_codec(const struct cli *cli)
+{
+    const char *name = cli_text(cli, "codec", "none");
+    enum client_codec codec = CLIENT_CODEC_NONE;
+    for (size_t i = 0; i < sizeof(codecs) / sizeof(codecs[0]); i++) {
+        if (strcmp(codecs[i], name) == 0) {
+            codec = (enum client_codec)i;
+        }
+    }
+    return codec;
+}
+
+enum client_acks cli_acks(const struct cli *cli)
+{
+    const char *text = cli_text(cli, "acks", "all");
+    if (strcmp(text, "0") == 0) {
+        return CLIENT_ACKS_NONE;
+    }
+    return strcmp(text, "1") == 0 ? CLIENT_ACKS_LEADER : CLIENT_ACKS_ALL;
 }
 
 /* The topic whose name is nearest to one that does not exist, if it is near enough to be meant. */

@@ -13,6 +13,13 @@
  * or what to return. */
 int cli_client_new(struct cli *cli, struct client **ret_client);
 
+/* Of --brokers; never NULL. */
+const char *cli_brokers(const struct cli *cli);
+
+/* Of --codec and --acks. */
+enum client_codec cli_codec(const struct cli *cli);
+enum client_acks cli_acks(const struct cli *cli);
+
 /* Says why the client's latest call failed, with what to do about it. Returns CLI_FAILED. topic:
  * the one it was about, or NULL. */
 int cli_client_fail(struct cli *cli, struct client *c, enum err e, const char *topic);

@@ -119,6 +119,7 @@ int cli_group_seek(struct cli *cli);
 int cli_group_delete(struct cli *cli);
 int cli_produce(struct cli *cli);
 int cli_consume(struct cli *cli);
+int cli_bench(struct cli *cli);
 int cli_log_dump(struct cli *cli);
 int cli_check(struct cli *cli);
 int cli_version(struct cli *cli);

@@ -109,6 +109,34 @@ static const struct cli_option seek_options[] = {
     {0},
 };
 
+static const struct cli_option bench_options[] = {
+    {.name = "rate", .kind = CLI_NUMBER, .value = "N", .help = "records per second (default 10000; of --search where it begins, 1000)", .min = 1, .max = 1000000000},
+    {.name = "ramp", .kind = CLI_TEXT, .value = "FROM-TO", .help = "a rate that goes evenly from one to the other"},
+    {.name = "search", .help = "the highest rate that is sustained, in steps"},
+    {.name = "p99-max", .kind = CLI_NUMBER, .value = "MS", .help = "with --search: a step with a higher p99 does not hold", .min = 1, .max = 3600000},
+    {.name = "duration", .kind = CLI_NUMBER, .value = "SECONDS", .help = "what is measured (default 10; of each step 5)", .min = 1, .max = 864000},
+    {.name = "warmup", .kind = CLI_NUMBER, .value = "SECONDS", .help = "what is not, before it (default 2; of each step 1)", .min = 0, .max = 86400},
+    {.name = "timeout", .kind = CLI_NUMBER, .value = "SECONDS", .help = "how long answers are awaited at the end (default 30)", .min = 1, .max = 86400},
+    {.name = "producers", .kind = CLI_NUMBER, .value = "N", .help = "each with its own connections (default 4)", .min = 1, .max = 1000},
+    {.name = "consumers", .kind = CLI_NUMBER, .value = "N", .help = "they share the partitions (default 1); 0: only produce", .min = 0, .max = 1000},
+    {.letter = 'g', .name = "group", .kind = CLI_TEXT, .value = "GROUP", .help = "the consumers as members of it; so many in each group", .is_repeatable = true},
+    {.name = "size", .kind = CLI_TEXT, .value = "SIZE", .help = "of values: 1024 (default), 4KiB, or 100-2000"},
+    {.name = "keys", .kind = CLI_TEXT, .value = "KIND", .help = "none (default), uniform:N, round:N, zipf:N[:EXPONENT]"},
+    {.name = "compressible", .kind = CLI_NUMBER, .value = "PERCENT", .help = "how much of a value is always the same byte (default 50)", .min = 0, .max = 100},
+    {.letter = 'z', .name = "codec", .kind = CLI_CHOICE, .value = "CODEC", .help = "compression: none (default), gzip, snappy, lz4, zstd", .words = "none|gzip|snappy|lz4|zstd"},
+    {.name = "acks", .kind = CLI_CHOICE, .value = "WHO", .help = "who has to have it: all (default), 1 (the leader), 0 (nobody)", .words = "all|-1|1|0"},
+    {.name = "idempotent", .help = "no record twice, whatever is retried"},
+    {.name = "batch", .kind = CLI_TEXT, .value = "SIZE", .help = "a batch this large is sent (default 256KiB; with --replay 64KiB)"},
+    {.name = "linger", .kind = CLI_NUMBER, .value = "MS", .help = "a batch this old is sent (default 0: as answers come)", .min = 0, .max = 60000},
+    {.name = "in-flight", .kind = CLI_NUMBER, .value = "N", .help = "batches of a partition without an answer (default 1; idempotent or replayed 5)", .min = 1, .max = 1000},
+    {.name = "replay", .help = "batches encoded before the run: less work for the generator"},
+    {.letter = 'p', .name = "partitions", .kind = CLI_NUMBER, .value = "N", .help = "of the topic that is made (default 4)", .min = 1, .max = 1000000},
+    {.letter = 'r', .name = "replicas", .kind = CLI_NUMBER, .value = "N", .help = "copies of each (default: the broker's)", .min = 1, .max = INT16_MAX},
+    {.letter = 'c', .name = "config", .kind = CLI_TEXT, .value = "NAME=VALUE", .help = "an option of it: retention.ms=60000", .is_repeatable = true},
+    {.name = "hlog", .kind = CLI_TEXT, .value = "FILE", .help = "histograms of every second, for readers of HdrHistogram"},
+    {0},
+};
+
 static const struct cli_option check_options[] = {
     {.name = "data-dir", .kind = CLI_TEXT, .value = "DIR", .help = "where the data are to lie (default ./data)", .is_repeatable = true},
     {0},
@@ -237,6 +265,48 @@ static const char seek_details[] =
     "    coreflume group seek billing -t orders -o start --execute\n"
     "    coreflume group seek billing --by 1 -t orders -p 3 --execute   skip one record\n";
 
+static const char bench_details[] =
+    "Without TOPIC one is made, and deleted at the end. Against any broker that speaks Kafka's "
+    "protocol.\n"
+    "\n"
+    "It is an open loop: when a record is due follows from the rate alone, and its latency begins "
+    "there, however late it could be sent. So a broker that stands still for a second shows as a "
+    "second, in all records that were due meanwhile.\n"
+    "\n"
+    "    publish      from due until acknowledged\n"
+    "    end to end   from due until a consumer has it\n"
+    "    send slip    from due until handed to a client that had room: the generator's own "
+    "lateness\n"
+    "    backlog      records that are due and neither acknowledged nor failed\n"
+    "    CPUs         processors that bench itself takes\n"
+    "\n"
+    "A WARNING says when it may not be the broker that was measured: a thread of bench above 90 % "
+    "of "
+    "a processor, no processor time left on the machine, or late sends. --replay and more "
+    "--producers help.\n"
+    "\n"
+    "Records that are never answered count in the percentiles with as long as they had waited.\n"
+    "\n"
+    "--search doubles the rate while a step holds, then halves the distance, down to 5 %. A step "
+    "holds "
+    "if nothing fails, 95 % of the rate is achieved, everything is answered within 0.2 s of its "
+    "end "
+    "(or 2 % of the step, if that is more), and p99 is not above --p99-max. A step that fails is "
+    "tried once more.\n"
+    "\n"
+    "Keys: uniform draws each of N alike, zipf the K-th in proportion to 1/K^EXPONENT, round takes "
+    "one "
+    "after the other.\n"
+    "\n"
+    "The exit code is 0 if no record failed or was left without an answer; after --search, if a "
+    "rate "
+    "held. Ctrl-C ends early, and tells what there is. Values in --hlog are microseconds.\n"
+    "\n"
+    "    coreflume bench                                    a first look\n"
+    "    coreflume bench --rate 100000 --size 100 --consumers 0 --replay\n"
+    "    coreflume bench --search --p99-max 10\n"
+    "    coreflume bench orders -g audit -g billing --consumers 3 --keys zipf:100000\n";
+
 static const char group_delete_details[] =
     "With their offsets, for good. Groups that have members are refused.\n";
 
@@ -285,6 +355,7 @@ const struct cli_command CLI_COMMANDS[] = {
     {.name = "produce", .operands = "TOPIC", .summary = "write records to a topic: lines, JSON, or a format of yours", .details = produce_details, .options = produce_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_produce},
     {.name = "consume", .operands = "TOPIC...", .summary = "print the records of a topic, or of what a group reads", .details = consume_details, .options = consume_options, .operands_min = 1, .operands_max = -1, .has_brokers = true, .has_json = true, .run = cli_consume},
     {.name = "log dump", .operands = "FILE...", .summary = "what is in the files of logs: segments, checkpoints, stores", .details = dump_details, .options = dump_options, .operands_min = 1, .operands_max = -1, .has_json = true, .run = cli_log_dump},
+    {.name = "bench", .operands = "[TOPIC]", .summary = "load a broker at a rate, and see what it does to latencies", .details = bench_details, .options = bench_options, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_bench},
     {.name = "check", .operands = "", .summary = "what of this machine helps or hurts a broker, and what to do", .options = check_options, .has_json = true, .run = cli_check},
     {.name = "version", .operands = "", .summary = "what this binary is", .has_json = true, .run = cli_version},
     {.name = "completion", .operands = "SHELL", .summary = "a script for bash, zsh or fish that completes command lines", .details = completion_details, .operands_min = 1, .operands_max = 1, .run = cli_completion},

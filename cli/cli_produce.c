@@ -30,38 +30,11 @@ struct produce {
     uint64_t shown_us; /* When progress was. */
 };
 
-static const char *const codecs[] = {
-    [CLIENT_CODEC_NONE] = "none",
-    [CLIENT_CODEC_GZIP] = "gzip",
-    [CLIENT_CODEC_SNAPPY] = "snappy",
-    [CLIENT_CODEC_LZ4] = "lz4",
-    [CLIENT_CODEC_ZSTD] = "zstd",
-};
-
-static enum client_codec codec_of(const char *name)
-{
-    enum client_codec codec = CLIENT_CODEC_NONE;
-    for (size_t i = 0; i < sizeof(codecs) / sizeof(codecs[0]); i++) {
-        if (strcmp(codecs[i], name) == 0) {
-            codec = (enum client_codec)i;
-        }
-    }
-    return codec;
-}
-
-static enum client_acks acks_of(const char *text)
-{
-    if (strcmp(text, "0") == 0) {
-        return CLIENT_ACKS_NONE;
-    }
-    return strcmp(text, "1") == 0 ? CLIENT_ACKS_LEADER : CLIENT_ACKS_ALL;
-}
-
 static int read_options(struct cli *cli, struct client_producer_options *ret_options)
 {
     *ret_options = (struct client_producer_options){
-        .acks = acks_of(cli_text(cli, "acks", "all")),
-        .codec = codec_of(cli_text(cli, "codec", "none")),
+        .acks = cli_acks(cli),
+        .codec = cli_codec(cli),
         .is_idempotent = cli_has(cli, "idempotent"),
         .linger_ms = LINGER_MS,
         .delivery_timeout_ms = (uint32_t)cli_number(cli, "timeout", TIMEOUT_S_DEFAULT) * 1000,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cli_client.h"
+#include "cli/cli_configs.h"
 #include "cli/cli_parse.h"
 #include "cli/cli_table.h"
 #include "client/client.h"
@@ -17,8 +18,7 @@ enum {
 
 /* ---- create ---- */
 
-/* K=V of each -c. Copies: the names have to end where the '=' stands. */
-static int read_configs(struct cli *cli, struct client_config *configs, size_t *ret_count)
+int cli_read_configs(struct cli *cli, struct client_config *configs, size_t *ret_count)
 {
     size_t count = 0;
     for (int i = 0; i < cli->values_count; i++) {
@@ -38,6 +38,14 @@ static int read_configs(struct cli *cli, struct client_config *configs, size_t *
         *ret_count = count;
     }
     return CLI_OK;
+}
+
+void cli_free_configs(struct client_config *configs, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        free((char *)configs[i].name);
+    }
+    free(configs);
 }
 
 /* What became of each topic: a line each, or all in one object. done: "created". */
@@ -129,7 +137,7 @@ int cli_topic_create(struct cli *cli)
         code = cli_fail(cli, CLI_FAILED, "no memory");
         goto out_free;
     }
-    code = read_configs(cli, configs, &configs_count);
+    code = cli_read_configs(cli, configs, &configs_count);
     if (code == CLI_OK) {
         code = cli_client_new(cli, &c);
     }
@@ -149,10 +157,7 @@ int cli_topic_create(struct cli *cli)
 
 out_free:
     client_free(c);
-    for (size_t i = 0; i < configs_count; i++) {
-        free((char *)configs[i].name);
-    }
-    free(configs);
+    cli_free_configs(configs, configs_count);
     free(topics);
     free(results);
     return code;

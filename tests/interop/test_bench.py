@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+"""coreflume bench against a real node: what it counts, and that a node which stands still cannot hide it."""
+import json
+import signal
+import subprocess
+import threading
+
+from support.check import equal, expect, run_all
+from support.cli import cli
+from support.node import Node, binary, fresh_dir
+
+STALL_SECONDS = 0.5
+
+
+def bench(node, *options):
+    return cli(node, "bench", "--json", *options).json()
+
+
+def test_a_node_that_stands_still_shows_in_all_that_was_due_meanwhile():
+    """Two seconds, of which the node stands still for a half: a quarter of the records waits between half a second and
+    nothing, evenly. So p90 is 0.3 s, p99 0.48 s, and the longest half a second. The bounds below leave room for slow
+    machines, which only make latencies longer; a generator that measures from its sends would tell milliseconds for p90."""
+    directory = fresh_dir("bench_stall")
+    with Node(directory / "data") as node:
+        process = subprocess.Popen([binary(), "bench", "-b", node.kafka, "--json", "--rate", "500", "--duration", "2",
+                                    "--warmup", "0", "--size", "100", "--hlog", str(directory / "run.hlog")],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        wait_for_records(node)
+        node.process.send_signal(signal.SIGSTOP)
+        threading.Event().wait(STALL_SECONDS)
+        node.process.send_signal(signal.SIGCONT)
+        out, err = process.communicate(timeout=60)
+        equal(process.returncode, 0, err)
+    window = json.loads(out)["windows"][0]
+    equal(window["records"], {"offered": 1000, "acknowledged": 1000, "failed": 0, "unsent": 0, "unanswered": 0,
+                              "missing": 0}, "records")
+    for kind in ("publish", "end_to_end"):
+        times = window[kind]
+        equal(times["count"], 1000, kind)
+        expect(times["p90_us"] > 0.4 * STALL_SECONDS * 1e6, (kind, times))
+        expect(times["p99_us"] > 0.8 * STALL_SECONDS * 1e6, (kind, times))
+        expect(times["max_us"] > 0.95 * STALL_SECONDS * 1e6, (kind, times))
+    tags = [line.split(",")[0] for line in (directory / "run.hlog").read_text().splitlines() if line.startswith("Tag=")]
+    equal(set(tags), {"Tag=publish", "Tag=e2e", "Tag=slip"}, "what is in the log")
+
+
+def wait_for_records(node):
+    """Until the run has begun: its topic has a record."""
+    for _ in range(1000):
+        topics = [t["name"] for t in cli(node, "topic", "list", "--json").json()["topics"]]
+        for topic in filter(lambda name: name.startswith("bench-"), topics):
+            partitions = cli(node, "topic", "describe", topic, "--json").json()["partitions"]
+            if any(p["end"] for p in partitions):
+                return
+    raise AssertionError("no record came")
+
+
+def test_replay_in_groups_with_sequence_numbers():
+    """Every group reads every record; nothing is left but what was there before."""
+    with Node(fresh_dir("bench_groups") / "data") as node:
+        cli(node, "topic", "create", "t", "-p", "2").ok()
+        result = bench(node, "t", "--rate", "2000", "--duration", "1", "--warmup", "0", "--size", "100-200", "--keys",
+                       "zipf:50", "--replay", "--batch", "2KiB", "--idempotent", "-g", "a", "-g", "b", "--consumers", "2")
+        window = result["windows"][0]
+        records = window["records"]
+        equal((records["failed"], records["unsent"], records["unanswered"], records["missing"]), (0, 0, 0, 0), "losses")
+        expect(records["offered"] >= 2000, records)
+        equal(records["acknowledged"], records["offered"], "acknowledged")
+        equal(window["end_to_end"]["count"], 2 * records["offered"], "read by two groups")
+        expect(abs(sum(row["achieved_rate"] * row["seconds"] for row in window["series"]) - records["offered"]) < 1,
+               window["series"])
+        equal([t["name"] for t in cli(node, "topic", "list", "--json").json()["topics"] if not t["internal"]], ["t"],
+              "topics")
+
+
+def test_what_does_not_go_together_is_refused():
+    rows = [("--ramp 1-2 --rate 5", "--ramp has its own rates"),
+            ("--ramp 5", "not FROM-TO"),
+            ("--size 5-3", "not SIZE or MIN-MAX"),
+            ("--keys zipf:0", "uniform:N"),
+            ("--keys often:3", "uniform:N"),
+            ("--consumers 0 -g x", "a group needs consumers"),
+            ("t -p 3", "without t")]
+    with Node(fresh_dir("bench_refusals") / "data") as node:
+        for options, text in rows:
+            cli(node, "bench", *options.split()).fails(2, text)
+        for options, text in [("--size 8", "--size 16 or more"), ("--replay -z zstd", "--consumers 0"),
+                              ("--idempotent --acks 1", "acks all"), ("-p 2 --consumers 3", "each needs one")]:
+            done = cli(node, "bench", *options.split())
+            expect(done.code != 0 and text in done.err, (options, done.err))
+        equal(cli(node, "topic", "list", "--json").json()["topics"], [], "topics that were made are gone")
+        cli(node, "bench", "nope").fails(1, "topic 'nope' does not exist")
+
+
+if __name__ == "__main__":
+    run_all(globals())
