@@ -1,7 +1,8 @@
 /* When the offsets of a coordinator's groups are looked at: every offsets.retention.check.interval,
  * a bounded part per turn. And the wall clock as it is believed: a jump ahead must not make offsets
- * of a week expire at once, so time goes on at the pace of the monotonic clock until the jump has
- * lasted a day. A step back counts at once.
+ * of a week expire at once, so time goes on at the pace of the coordinators' clock (group_clock.h,
+ * to which a standstill is a jump, too) until the jump has lasted a day. A step back counts at
+ * once.
  *
  * Volatile: only the active coordinator has it.
  *

@@ -215,10 +215,12 @@ Test(conn, each_barrier_is_told)
     struct fake_peer *p = dial(&g);
     send_frames(&g, p, "B1 B2 B3");
     cr_assert(eq(u32, g.behind_count, 1));
+    cr_assert(conn_is_behind(g.parked[0]->conn), "also for who asks later");
     answer(&g, "B1");
     cr_assert(eq(u32, g.behind_count, 2));
     answer(&g, "B2");
     cr_assert(eq(u32, g.behind_count, 2));
+    cr_assert(not(conn_is_behind(g.parked[0]->conn)));
     answer(&g, "B3");
     rig_done(&g);
 }
