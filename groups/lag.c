@@ -32,7 +32,7 @@ enum {
 enum {
     REST_FACTOR = 100,
     LOOK_COST_NS = 100,
-    LINE_COST_NS = 10 * 1000,
+    LINE_COST_NS = 3 * 1000,
     READ_COST_NS = 50 * 1000,
 };
 
