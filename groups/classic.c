@@ -140,8 +140,15 @@ void classic_forget_live(struct classic *c, enum kafka_error e)
 
 void classic_activate(struct group *g)
 {
-    if (g->classic != NULL) {
-        classic_go_live(g->classic);
+    struct classic *c = g->classic;
+    if (c == NULL) {
+        return;
+    }
+    classic_go_live(c);
+    if (c->state == CLASSIC_STABLE && slice_is_null(c->durable->value.leader)) {
+        /* It became classic, and its members have not all joined since. */
+        reached(classic_coordinator(c)->env, "classic_unled_at_start");
+        classic_prepare(c);
     }
 }
 

@@ -263,7 +263,6 @@ static void choose_protocol(struct downgrade *d,
     d->protocol = classic->supported_protocols[0].name;
 }
 
-/* The first one leads. */
 static void add_back(struct downgrade *d,
                      struct slice id,
                      const struct consumer_group_member_metadata_value *from,
@@ -290,10 +289,34 @@ static void add_back(struct downgrade *d,
     d->is_failed = d->is_failed || slice_is_null(to->assignment);
 }
 
+/* What it is asked to give back it may have, too, until it says otherwise. */
+static bool take_all(const struct member_progress *from, struct arena *a, struct partition_set *ret)
+{
+    if (!partition_set_init(ret, a, (size_t)from->assigned.count + from->pending.count)) {
+        return false;
+    }
+    const struct partition_set *const sets[] = {&from->assigned, &from->pending};
+    for (size_t i = 0; i < 2; i++) {
+        for (uint32_t j = 0; j < sets[i]->count; j++) {
+            const struct held_partition *p = &sets[i]->items[j];
+            partition_set_add(ret, &p->topic_id, p->partition, p->epoch);
+        }
+    }
+    partition_set_sort(ret);
+    return true;
+}
+
 static void convert_back(void *context, struct consumer_member *m)
 {
-    if (!m->is_going) {
-        add_back(context, member_id(m), &m->metadata->v, &m->progress.assigned);
+    struct downgrade *d = context;
+    struct partition_set held;
+    if (m->is_going) {
+        return;
+    }
+    if (take_all(&m->progress, d->a, &held)) {
+        add_back(d, member_id(m), &m->metadata->v, &held);
+    } else {
+        d->is_failed = true;
     }
 }
 
@@ -309,8 +332,9 @@ static void downgrade_init(struct downgrade *d, const struct consumer *c, struct
     d->is_failed = d->v.members == NULL;
 }
 
-/* Ends it. */
-static void put_downgrade(struct downgrade *d, struct proposal *p)
+/* Ends it. is_led: the first member leads, all stays as it is. Else nobody does until they have
+ * joined again, also where another coordinator takes over before. */
+static void put_downgrade(struct downgrade *d, struct proposal *p, bool is_led)
 {
     if (!d->is_failed) {
         consumer_for_each_member(d->c, convert_back, d);
@@ -319,6 +343,7 @@ static void put_downgrade(struct downgrade *d, struct proposal *p)
     if (d->is_failed) {
         p->failure = p->failure == ERR_OK ? ERR_BUSY : p->failure;
     } else {
+        d->v.leader = is_led ? d->v.leader : (struct slice){0};
         classic_put_record(d->c->g, p, &d->v);
     }
     arena_done(d->a);
@@ -329,7 +354,7 @@ void consumer_put_downgrade(struct consumer *c, struct proposal *p)
     struct arena a;
     struct downgrade d;
     downgrade_init(&d, c, &a);
-    put_downgrade(&d, p);
+    put_downgrade(&d, p, false);
 }
 
 /* ---- a classic member in the place of the last of the new protocol ---- */
@@ -393,9 +418,9 @@ void consumer_downgrade(struct consumer_beat *b,
     if (!d.is_failed) {
         add_back(&d, b->member_id, v, &former->progress.assigned);
     }
-    put_downgrade(&d, p);
-    former->is_going = false;
     t->is_at_rest = t->is_at_rest && d.is_spoken;
+    put_downgrade(&d, p, t->is_at_rest);
+    former->is_going = false;
     proposal_submit(p);
 }
 

@@ -451,15 +451,7 @@ static void take_seats(struct groups *g)
         return;
     }
     g->topic_id = t->id;
-    const bool has_all = take_free_seats(g, m, t);
-    if (!has_all && !g->lacks_seats) {
-        log_error(g->s->log,
-                  "groups_not_loaded",
-                  "topic=" GROUPS_TOPIC
-                  " error=BUSY effect=\"groups of some partitions get NOT_COORDINATOR; tried again "
-                  "every second\" action=\"more memory\"");
-    }
-    g->lacks_seats = !has_all;
+    g->lacks_seats = !take_free_seats(g, m, t);
     load_more(g);
 }
 

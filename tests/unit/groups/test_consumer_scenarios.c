@@ -89,3 +89,13 @@ Test(consumer_scenarios, migration)
 {
     run("consumer_migration");
 }
+
+Test(consumer_scenarios, two_owners)
+{
+    run("consumer_two_owners");
+}
+
+Test(consumer_scenarios, downgrade)
+{
+    run("consumer_downgrade");
+}
