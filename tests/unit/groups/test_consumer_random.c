@@ -2,7 +2,10 @@
  * repeat heartbeats, and give partitions back late; topics that grow and go; batches that fail;
  * coordinators that restart and hand over. After every step the engine checks itself, and follower
  * and leader are compared (rig.h); besides: no partition is with two clients at once, epochs only
- * rise. When the faults stop, everybody gets what it is to have, and nothing is left over. */
+ * rise. When the faults stop, everybody gets what it is to have, and nothing is left over.
+ *
+ * Where heartbeats are kept (docs/decisions/0021), as they are on a broker, clients wait for the
+ * answer, or hurry it; where batches are in flight, calls wait at the gate meanwhile. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <stdio.h>
@@ -16,7 +19,7 @@
 #include "tests/unit/groups/rig.h"
 
 enum {
-    RUNS = 40,
+    RUNS = 20, /* Of each kind. */
     STEPS = 300,
     CLIENTS = 7,
     TOPICS = 3,
@@ -39,6 +42,7 @@ struct client {
     bool has_pattern;
     struct holding wanted;
     struct holding owned;
+    struct rig_call *asked; /* Not answered yet. */
 };
 
 struct walk {
@@ -149,6 +153,7 @@ request_of(struct walk *w, const struct client *c, bool is_changed)
 static void lose_all(struct client *c)
 {
     c->epoch = 0;
+    c->asked = NULL;
     c->is_unsure = false;
     c->wanted = (struct holding){0};
     c->owned = (struct holding){0};
@@ -204,18 +209,42 @@ static void on_answer(struct walk *w, struct client *c, const struct rig_call *c
     }
 }
 
+static void hear(struct walk *w, struct client *c)
+{
+    if (c->asked != NULL && c->asked->is_answered) {
+        struct rig_call *call = c->asked;
+        c->asked = NULL;
+        on_answer(w, c, call);
+    }
+}
+
 static void beat(struct walk *w, struct client *c, bool is_changed, bool has_faults)
 {
+    hear(w, c);
+    if (c->asked != NULL) {
+        if (has_faults && one_in(w, 2)) {
+            return; /* It waits. */
+        }
+        rig_cancel(c->asked);
+        hear(w, c);
+        if (c->asked != NULL) {
+            return;
+        }
+    }
+    if (!c->is_in) {
+        return;
+    }
     const struct consumer_group_heartbeat_request *in = request_of(w, c, is_changed);
-    const struct rig_call *call = rig_send(w->r, GROUP_CONSUMER_HEARTBEAT, 1, "g", in);
-    if (has_faults && one_in(w, 10)) {
+    struct rig_call *call = rig_send(w->r, GROUP_CONSUMER_HEARTBEAT, 1, "g", in);
+    if (has_faults && call->is_answered && one_in(w, 10)) {
         c->is_unsure = true;
         if (one_in(w, 2)) { /* The same again: its answer is lost as well. */
             (void)rig_send(w->r, GROUP_CONSUMER_HEARTBEAT, 1, "g", in);
         }
         return;
     }
-    on_answer(w, c, call);
+    c->asked = call;
+    hear(w, c);
 }
 
 /* ---- what clients do ---- */
@@ -272,7 +301,9 @@ static void act(struct walk *w, struct client *c)
     case 4:
     case 5:
     case 6:
-        c->owned = c->wanted;
+        if (c->asked == NULL) {
+            c->owned = c->wanted;
+        }
         break;
     default:
         beat(w, c, false, true);
@@ -367,6 +398,8 @@ static void check_all_owned(const struct walk *w)
 static void converge(struct walk *w)
 {
     w->r->append_err = ERR_OK;
+    w->r->is_holding = false;
+    rig_commit_all(w->r);
     for (size_t round = 0; round < ROUNDS_MAX; round++) {
         rig_pass_ms(w->r, 1000);
         for (size_t i = 0; i < CLIENTS; i++) {
@@ -387,15 +420,39 @@ static void converge(struct walk *w)
     check_all_owned(w);
 }
 
-static void walk(uint64_t seed)
+/* Batches stay in flight from now on; or those that are are decided, the first alone or all. */
+static void decide_batches(struct walk *w)
+{
+    struct rig *r = w->r;
+    if (one_in(w, 3)) {
+        r->is_holding = true;
+        return;
+    }
+    if (!r->is_holding || !one_in(w, 2)) {
+        return;
+    }
+    r->is_holding = false;
+    if (one_in(w, 8)) {
+        rig_fail_all(r, ERR_NO_SPACE);
+    } else if (r->proposals_count > 0) {
+        rig_commit(r, 1);
+    }
+    rig_pass_ms(r, 0);
+}
+
+static void walk(uint64_t seed, bool is_held, bool has_flights)
 {
     struct walk w = {.r = rig_new()};
     rand_init_seed(&w.rand, seed);
+    w.r->settings.is_heartbeat_held = is_held;
     for (size_t i = 0; i < CLIENTS; i++) {
         static const char *const INSTANCES[CLIENTS] = {"i", "j"};
         w.clients[i].instance = INSTANCES[i];
     }
     for (size_t step = 0; step < STEPS; step++) {
+        if (has_flights) {
+            decide_batches(&w);
+        }
         if (one_in(&w, 4)) {
             disturb(&w);
         } else {
@@ -408,10 +465,25 @@ static void walk(uint64_t seed)
     rig_free(w.r);
 }
 
-Test(consumer_random, walks)
+static void walks(bool is_held, bool has_flights)
 {
     for (uint64_t seed = 1; seed <= RUNS; seed++) {
         cr_log_info("seed %lu", (unsigned long)seed);
-        walk(seed);
+        walk(seed, is_held, has_flights);
     }
+}
+
+Test(consumer_random, walks)
+{
+    walks(false, false);
+}
+
+Test(consumer_random, walks_with_heartbeats_kept)
+{
+    walks(true, false);
+}
+
+Test(consumer_random, walks_with_batches_in_flight)
+{
+    walks(true, true);
 }
