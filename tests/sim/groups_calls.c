@@ -177,6 +177,7 @@ void groups_call_answered(struct group_call *answered)
             groups_call_error(call));
     groups_owners_judge(call);
     groups_generations_judge(call);
+    groups_both_judge(call);
     groups_offsets_judge(call);
     run->sim->acked += groups_call_error(call) == 0;
     list_remove(&call->link);
@@ -212,6 +213,7 @@ static void arrive(struct groups_call *call)
             call->is_copy);
     groups_owners_there(call);
     groups_generations_there(call);
+    groups_both_there(call);
     groups_offsets_there(call);
     coordinator_call(run->leader->c, &call->call, groups_now(run));
 }

@@ -1,9 +1,12 @@
-/* A member of the classic protocol: joins, syncs (its leader with a plan for all), beats. */
+/* A member of the classic protocol: joins, syncs (its leader with a plan for all), beats.
+ *
+ * Where its group goes over to KIP-848 it keeps to what consumers do: eager ones have nothing while
+ * they join; cooperative ones keep what they have, give up what SyncGroup does not name any more,
+ * and join again to say so; and its leader gives nobody what another says it has. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "core/assert.h"
-#include "core/rbuf.h"
 #include "core/wbuf.h"
 #include "kafka/proto/consumer_protocol_assignment.h"
 #include "kafka/proto/consumer_protocol_subscription.h"
@@ -17,6 +20,7 @@
 enum {
     PATIENCE_US = 10 * 1000 * 1000,
     RETRY_US_MAX = 1000 * 1000,
+    REVOKE_US_MAX = 3000 * 1000,
     BYTES_MAX = 4096,
     PLAN_MEMBERS_MAX = 64,
 };
@@ -35,6 +39,22 @@ static void send(struct groups_actor *a, enum group_call_kind kind, int16_t vers
     a->gives_up_us = a->run->sim->clock.now_us + PATIENCE_US +
                      (kind == GROUP_HEARTBEAT ? 0 : (uint64_t)a->rebalance_ms * 1000);
     groups_call_send(call, a);
+}
+
+static bool goes_over(const struct groups_actor *a)
+{
+    return a->run->groups[a->group].kind == GROUPS_OF_BOTH;
+}
+
+static bool is_cooperative(const struct groups_actor *a)
+{
+    return goes_over(a) && a->run->groups[a->group].is_cooperative;
+}
+
+static void lose_all(struct groups_actor *a)
+{
+    a->owned = (struct groups_parts){0};
+    a->given = a->owned;
 }
 
 static struct slice id_of(const struct groups_actor *a)
@@ -86,9 +106,27 @@ static struct slice subscription(struct groups_actor *a)
     return bytes;
 }
 
+/* A cooperative consumer offers nothing else, or it would be eager. */
+static void offer_protocols(struct groups_actor *a, struct join_group_request *in)
+{
+    const bool is_alone = is_cooperative(a);
+    const char *const names[] = {is_alone ? "cooperative-sticky" : "range",
+                                 goes_over(a) ? "roundrobin" : "cooperative-sticky"};
+    in->protocols = groups_alloc(a->run, 2, sizeof(*in->protocols));
+    in->protocols_count = is_alone || sim_chance(a->run->sim, 50) ? 1 : 2;
+    for (size_t i = 0; i < in->protocols_count; i++) {
+        join_group_request_protocol_init(&in->protocols[i]);
+        in->protocols[i].name = slice_of_string(names[i]);
+        in->protocols[i].metadata = subscription(a);
+    }
+}
+
 static void join(struct groups_actor *a)
 {
     struct groups_run *run = a->run;
+    if (goes_over(a)) {
+        a->owned = is_cooperative(a) ? a->given : (struct groups_parts){0};
+    }
     struct join_group_request *in = groups_alloc(run, 1, sizeof(*in));
     join_group_request_init(in);
     in->group_id = slice_of_string(run->groups[a->group].name);
@@ -97,14 +135,7 @@ static void join(struct groups_actor *a)
     in->member_id = id_of(a);
     in->group_instance_id = instance_of(a);
     in->protocol_type = slice_of_string("consumer");
-    in->protocols = groups_alloc(run, 2, sizeof(*in->protocols));
-    in->protocols_count = (size_t)sim_between(run->sim, 1, 2);
-    static const char *const NAMES[] = {"range", "cooperative-sticky"};
-    for (size_t i = 0; i < in->protocols_count; i++) {
-        join_group_request_protocol_init(&in->protocols[i]);
-        in->protocols[i].name = slice_of_string(NAMES[i]);
-        in->protocols[i].metadata = subscription(a);
-    }
+    offer_protocols(a, in);
     groups_classic_forget(a);
     send(a, GROUP_JOIN, a->version, in);
 }
@@ -115,31 +146,37 @@ struct plan {
     struct groups_parts of[PLAN_MEMBERS_MAX];
 };
 
-static uint32_t topics_of(struct groups_run *run, struct slice metadata)
+/* Nobody gets what another says it has: that one gives it up first. All that is kept back so. */
+static struct groups_parts
+keep_back(struct plan *plan, const struct groups_subscription *said, size_t count)
 {
-    struct rbuf in = rbuf_over(metadata.data, metadata.size);
-    struct consumer_protocol_subscription s;
-    const enum err e = consumer_protocol_subscription_decode(&in, &run->arena, &s);
-    sim_check(run->sim, e == ERR_OK, "a leader gets metadata that nobody sent");
-    uint32_t topics = 0;
-    for (size_t i = 0; i < s.topics_count; i++) {
-        for (uint32_t t = 0; t < GROUPS_TOPICS; t++) {
-            topics |= slice_equal_string(s.topics[i], groups_topic_name(t)) ? 1U << t : 0;
+    struct groups_parts kept = {0};
+    for (size_t m = 0; m < count; m++) {
+        for (size_t other = 0; other < count; other++) {
+            if (other != m) {
+                const struct groups_parts both =
+                    groups_parts_both(&plan->of[m], &said[other].owned);
+                kept = groups_parts_or(&kept, &both);
+                plan->of[m] = groups_parts_minus(&plan->of[m], &both);
+            }
         }
     }
-    return topics;
+    return kept;
 }
 
-/* Each partition to the next member that wants it. */
+/* Each partition to the next member that wants it. All that is shared out. */
 static struct groups_parts make_plan(struct groups_actor *a, struct plan *plan)
 {
     struct groups_run *run = a->run;
     const size_t count = a->joined->members_count;
+    assert_cmp(count, >, 0);
     assert_cmp(count, <=, PLAN_MEMBERS_MAX);
+    struct groups_subscription said[PLAN_MEMBERS_MAX];
     struct groups_parts wanted[PLAN_MEMBERS_MAX];
     struct groups_parts all = {0};
     for (size_t m = 0; m < count; m++) {
-        wanted[m] = groups_parts_of_topics(run, topics_of(run, a->joined->members[m].metadata));
+        said[m] = groups_subscription_of(run, a->joined->members[m].metadata);
+        wanted[m] = groups_parts_of_topics(run, said[m].topics);
         all = groups_parts_or(&all, &wanted[m]);
         plan->of[m] = (struct groups_parts){0};
     }
@@ -155,6 +192,10 @@ static struct groups_parts make_plan(struct groups_actor *a, struct plan *plan)
         }
         plan->of[next % count].of[life] |= (uint8_t)(1U << p);
         next++;
+    }
+    if (is_cooperative(a)) {
+        const struct groups_parts kept = keep_back(plan, said, count);
+        all = groups_parts_minus(&all, &kept); /* The rest is news, later. */
     }
     return all;
 }
@@ -224,7 +265,7 @@ static bool has_news(const struct groups_actor *a)
     }
     uint32_t topics = 0;
     for (size_t i = 0; i < a->joined->members_count; i++) {
-        topics |= topics_of(a->run, a->joined->members[i].metadata);
+        topics |= groups_subscription_of(a->run, a->joined->members[i].metadata).topics;
     }
     const struct groups_parts all = groups_parts_of_topics(a->run, topics);
     return memcmp(&all, &a->told, sizeof(all)) != 0;
@@ -245,6 +286,7 @@ static void beat(struct groups_actor *a)
 static void leave(struct groups_actor *a)
 {
     struct groups_run *run = a->run;
+    const bool is_back_soon = a->instance[0] != '\0' && goes_over(a) && sim_chance(run->sim, 50);
     struct leave_group_request *in = groups_alloc(run, 1, sizeof(*in));
     leave_group_request_init(in);
     in->group_id = slice_of_string(run->groups[a->group].name);
@@ -254,10 +296,10 @@ static void leave(struct groups_actor *a)
     in->members->member_id = a->owner->id;
     struct groups_call *call = groups_call_new(run, GROUP_LEAVE, 4, a->group, in);
     call->owner = a->owner;
-    groups_call_send(call, NULL);
-    a->owner = NULL;
-    a->owned = (struct groups_parts){0};
-    groups_classic_forget(a);
+    if (!is_back_soon) {
+        groups_call_send(call, NULL);
+    }
+    groups_actor_end(a);
     a->next_us = run->sim->clock.now_us + sim_log_between(run->sim, 0, 60 * RETRY_US_MAX);
 }
 
@@ -274,6 +316,8 @@ void groups_classics_leave_old_versions(struct groups_run *run)
         }
         a->version = 9;
         a->owner = NULL;
+        a->told = (struct groups_parts){0};
+        lose_all(a);
         a->next_us = run->sim->clock.now_us;
         groups_classic_forget(a);
     }
@@ -282,7 +326,7 @@ void groups_classics_leave_old_versions(struct groups_run *run)
 void groups_classic_act(struct groups_actor *a)
 {
     struct groups_run *run = a->run;
-    if (!run->is_quiet && a->owner != NULL && sim_chance(run->sim, run->swarm.leave_percent)) {
+    if (a->owner != NULL && groups_actor_leaves(a)) {
         leave(a);
         return;
     }
@@ -317,6 +361,9 @@ static void hear_join(struct groups_actor *a, struct groups_call *call)
     if (a->is_leader && out->members_count == 0) {
         a->is_leader = false; /* An old leader's id, or a group that nobody leads. */
     }
+    if (a->is_leader && out->skip_assignment) {
+        a->told = (struct groups_parts){0}; /* What was shared out another knew. */
+    }
     a->step = GROUPS_SYNCS;
     a->next_us = a->run->sim->clock.now_us + sim_log_between(a->run->sim, 0, 100000);
 }
@@ -324,28 +371,17 @@ static void hear_join(struct groups_actor *a, struct groups_call *call)
 static void hear_sync(struct groups_actor *a, struct groups_call *call)
 {
     const struct sync_group_response *out = call->call.out;
-    a->owned = (struct groups_parts){0};
-    a->step = GROUPS_BEATS;
-    a->next_us = a->run->sim->clock.now_us + (uint64_t)a->interval_ms * 1000;
-    if (out->assignment.size == 0) {
+    struct groups_run *run = a->run;
+    a->given = groups_parts_given(run, out->assignment);
+    const struct groups_parts lost = groups_parts_minus(&a->owned, &a->given);
+    if (goes_over(a) && !groups_parts_is_empty(&lost)) {
+        groups_classic_forget(a);
+        a->next_us = run->sim->clock.now_us + sim_log_between(run->sim, 0, REVOKE_US_MAX);
         return;
     }
-    struct consumer_protocol_assignment told;
-    struct rbuf in = rbuf_over(out->assignment.data, out->assignment.size);
-    const enum err e = consumer_protocol_assignment_decode(&in, &a->run->arena, &told);
-    sim_check(a->run->sim, e == ERR_OK, "an assignment that cannot be read");
-    for (size_t i = 0; i < told.assigned_partitions_count; i++) {
-        const struct consumer_protocol_assignment_topic *t = &told.assigned_partitions[i];
-        for (uint32_t topic = 0; topic < GROUPS_TOPICS; topic++) {
-            const int32_t life = groups_life_now(a->run, topic);
-            for (size_t j = 0;
-                 life >= 0 && slice_equal_string(t->topic, groups_topic_name(topic)) &&
-                 j < t->partitions_count;
-                 j++) {
-                a->owned.of[life] |= (uint8_t)(1U << (uint32_t)t->partitions[j]);
-            }
-        }
-    }
+    a->owned = a->given;
+    a->step = GROUPS_BEATS;
+    a->next_us = run->sim->clock.now_us + (uint64_t)a->interval_ms * 1000;
 }
 
 static void hear_error(struct groups_actor *a, struct groups_call *call, int16_t error)
@@ -360,14 +396,22 @@ static void hear_error(struct groups_actor *a, struct groups_call *call, int16_t
     case KAFKA_FENCED_INSTANCE_ID:
     case KAFKA_INCONSISTENT_GROUP_PROTOCOL:
         a->owner = NULL;
-        a->owned = (struct groups_parts){0};
+        lose_all(a);
         groups_classic_forget(a);
         break;
     case KAFKA_ILLEGAL_GENERATION:
+        if (goes_over(a)) {
+            lose_all(a);
+        }
+        groups_classic_forget(a);
+        break;
     case KAFKA_REBALANCE_IN_PROGRESS:
         groups_classic_forget(a);
         break;
     default:
+        if (a->step == GROUPS_SYNCS) { /* Whether its plan counts it does not know. */
+            groups_classic_forget(a);
+        }
         break;
     }
 }

@@ -59,8 +59,10 @@ void groups_generations_there(struct groups_call *call)
     const struct sync_group_request *in = call->call.in;
     struct groups_generation *gen =
         find_now(call->run, &call->run->groups[call->group], in->generation_id);
-    if (in->assignments_count > 0 && gen != NULL && gen->plans_count < 4) {
-        gen->plans[gen->plans_count++] = in;
+    if (in->assignments_count > 0 && gen != NULL) {
+        struct groups_plan *plan = groups_alloc(call->run, 1, sizeof(*plan));
+        *plan = (struct groups_plan){gen->plans, in};
+        gen->plans = plan;
     }
 }
 
@@ -292,9 +294,9 @@ static void synced(struct groups_call *call)
     check_not_replaced(call);
     sim_check(
         run->sim, gen != NULL, "generation %d is served that was never formed", in->generation_id);
-    bool is_planned = gen->plans_count == 0 && out->assignment.size == 0;
-    for (uint32_t i = 0; i < gen->plans_count; i++) {
-        is_planned |= slice_equal(out->assignment, planned(gen->plans[i], o, run));
+    bool is_planned = gen->plans == NULL && out->assignment.size == 0;
+    for (const struct groups_plan *plan = gen->plans; plan != NULL; plan = plan->next) {
+        is_planned |= slice_equal(out->assignment, planned(plan->in, o, run));
     }
     sim_check(run->sim,
               is_planned,
@@ -322,7 +324,7 @@ static void judge_sync(struct groups_call *call, int16_t error)
     } else if (groups_is_unsure(error)) {
         struct groups_generation *gen =
             find_now(call->run, &call->run->groups[call->group], in->generation_id);
-        if (gen != NULL && gen->plans_count > 0) {
+        if (gen != NULL && gen->plans != NULL) {
             gen->may_be_durable = true;
         }
     }
@@ -346,23 +348,10 @@ static void judge_heartbeat(struct groups_call *call, int16_t error)
     }
 }
 
-/* Where it is not judged: only who is there. */
-static void note_member(struct groups_call *call, int16_t error)
-{
-    const struct join_group_response *out = call->call.out;
-    const bool has_id = error == KAFKA_NONE || error == KAFKA_MEMBER_ID_REQUIRED;
-    if (has_id && groups_owner_find(call->run, call->group, out->member_id) == NULL) {
-        groups_owner_new(call->run, call->group, out->member_id)->is_classic = true;
-    }
-}
-
 void groups_generations_judge(struct groups_call *call)
 {
     const int16_t error = groups_call_error(call);
     if (!is_judged(call)) {
-        if (call->call.kind == GROUP_JOIN) {
-            note_member(call, error);
-        }
         return;
     }
     switch ((int)call->call.kind) {

@@ -11,6 +11,7 @@ enum {
     RETRY_US_MAX = 1000 * 1000,
     REVOKE_US_MAX = 3000 * 1000,
     NAP_US_MAX = 20 * 1000 * 1000,
+    REFUSED_US_MAX = 20 * 1000 * 1000,
 };
 
 /* ---- the request ---- */
@@ -135,26 +136,58 @@ static uint32_t draw_topics(struct groups_actor *a)
     return sim_chance(a->run->sim, 50) ? 3 : topics;
 }
 
+/* Of a group that goes over, which it may do there and back, each process speaks what is in favour
+ * when it starts. */
+static void choose_protocol(struct groups_actor *a)
+{
+    struct sim *sim = a->run->sim;
+    struct groups_group *g = &a->run->groups[a->group];
+    a->is_classic = g->kind == GROUPS_OF_CLASSICS;
+    if (g->kind == GROUPS_OF_BOTH) {
+        if (sim_chance(sim, 15)) {
+            g->classic_percent = 50 * (uint32_t)sim_between(sim, 0, 2);
+        }
+        a->is_classic = sim_chance(sim, g->classic_percent);
+    }
+    a->interval_ms = a->is_classic ? 3000 : 5000;
+}
+
 void groups_actor_start(struct groups_run *run, struct groups_actor *a, uint32_t group)
 {
     const uint32_t i = (uint32_t)(a - run->actors);
-    const enum groups_kind kind = run->groups[group].kind;
     a->run = run;
     a->group = group;
     a->is_alive = true;
-    a->is_classic =
-        kind == GROUPS_OF_CLASSICS || (kind == GROUPS_OF_BOTH && sim_chance(run->sim, 50));
-    a->is_by_regex = !a->is_classic && sim_chance(run->sim, 20);
+    choose_protocol(a);
+    a->is_by_regex = run->groups[group].kind != GROUPS_OF_CLASSICS && sim_chance(run->sim, 20);
     a->topics = draw_topics(a);
     a->assignor = sim_chance(run->sim, 50) ? "uniform" : sim_chance(run->sim, 50) ? "range" : NULL;
     a->rebalance_ms = (int32_t)sim_between(run->sim, GROUPS_REBALANCE_MS_MIN, 60000);
     a->session_ms = (int32_t)sim_between(run->sim, 10000, 30000);
-    a->interval_ms = a->is_classic ? 3000 : 5000;
     a->version = (int16_t)sim_between(run->sim, 5, 9);
     if (sim_chance(run->sim, 30)) {
         (void)snprintf(a->instance, sizeof(a->instance), "i%u", i);
     }
     a->next_us = run->sim->clock.now_us + sim_log_between(run->sim, 0, NAP_US_MAX);
+}
+
+bool groups_actor_leaves(const struct groups_actor *a)
+{
+    const struct groups_run *run = a->run;
+    const uint32_t more_percent = run->groups[a->group].kind == GROUPS_OF_BOTH ? 3 : 0;
+    return !run->is_quiet && sim_chance(run->sim, run->swarm.leave_percent + more_percent);
+}
+
+void groups_actor_end(struct groups_actor *a)
+{
+    a->owner = NULL;
+    a->epoch = 0;
+    a->owned = (struct groups_parts){0};
+    a->told = a->owned;
+    a->given = a->owned;
+    a->revoked_us = 0;
+    groups_classic_forget(a);
+    choose_protocol(a);
 }
 
 /* Its process ends without a word. */
@@ -166,12 +199,7 @@ static void crash(struct groups_actor *a)
         groups_call_abandon(a->call);
         a->call = NULL;
     }
-    a->owner = NULL;
-    a->epoch = 0;
-    a->owned = (struct groups_parts){0};
-    a->told = a->owned;
-    a->revoked_us = 0;
-    groups_classic_forget(a);
+    groups_actor_end(a);
     a->next_us = run->sim->clock.now_us + sim_log_between(run->sim, 0, 4 * NAP_US_MAX);
 }
 
@@ -201,7 +229,7 @@ void groups_member_act(struct groups_actor *a)
         join(a);
         return;
     }
-    if (!run->is_quiet && sim_chance(run->sim, run->swarm.leave_percent)) {
+    if (groups_actor_leaves(a)) {
         leave(a);
         return;
     }
@@ -246,6 +274,7 @@ static void hear_error(struct groups_actor *a, struct groups_call *call, int16_t
             error,
             (int)out->error_message.size,
             (const char *)out->error_message.data);
+    const bool is_refused = error == KAFKA_GROUP_ID_NOT_FOUND && a->epoch == 0;
     switch (error) {
     case KAFKA_UNKNOWN_MEMBER_ID:
     case KAFKA_FENCED_MEMBER_EPOCH:
@@ -261,6 +290,10 @@ static void hear_error(struct groups_actor *a, struct groups_call *call, int16_t
     }
     a->must_report = true;
     retry(a);
+    if (is_refused) { /* By the policy. */
+        sim_mark(a->run->sim, "sim_groups_going_over_refused");
+        a->next_us += sim_log_between(a->run->sim, 0, REFUSED_US_MAX);
+    }
 }
 
 void groups_member_hear(struct groups_actor *a, struct groups_call *call)

@@ -96,8 +96,12 @@ static void draw_groups(struct groups_run *run)
                                           GROUPS_OF_CONSUMERS,
                                           GROUPS_OF_CLASSICS,
                                           GROUPS_OF_CLASSICS,
+                                          GROUPS_OF_BOTH,
+                                          GROUPS_OF_BOTH,
                                           GROUPS_WITHOUT_MEMBERS};
-        g->kind = kinds[sim_between(sim, 0, i == 0 ? 3 : 4)];
+        g->kind = kinds[sim_between(sim, 0, i == 0 ? 5 : 6)];
+        g->is_cooperative = sim_chance(sim, 50);
+        g->classic_percent = 50 * (uint32_t)sim_between(sim, 0, 2);
         (void)snprintf(g->name, sizeof(g->name), "g%u", i);
         g->session_ms = 45000;
         g->heartbeat_ms = 5000;
@@ -279,6 +283,7 @@ static void come_to_rest(struct groups_run *run)
     run->is_quiet = true;
     run->settings.state_size_max = 1 << 30;
     run->settings.members_max = INT32_MAX;
+    run->settings.migration = GROUPS_MIGRATION_BIDIRECTIONAL;
     for (size_t i = 0; i < GROUPS_NODES; i++) {
         run->nodes[i].memory.size_max = 1 << 30;
     }
@@ -299,6 +304,9 @@ static void come_to_rest(struct groups_run *run)
         sim_check(run->sim, run->sim->clock.now_us < heard_us + REST_US, "heartbeats are not held");
         turn(run); /* All have heard of the long interval. */
     }
+    wait_for_rest(run, REST_US, false);
+    /* Who took the last place of KIP-848 was not told that it leads now. */
+    groups_classics_leave_old_versions(run);
     wait_for_rest(run, REST_US, false);
     if (run->settings.is_heartbeat_held) {
         groups_topics_grow(run);

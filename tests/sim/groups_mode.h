@@ -9,6 +9,7 @@
  *   groups_member.c   a member of KIP-848         groups_owners.c       judges: who owns what
  *   groups_classic.c  a member of the old kind    groups_generations.c  judges: generations
  *   groups_admin.c    commits, fetches, deletes   groups_offsets.c      judges: committed offsets
+ *                                                 groups_both.c         judges: going over
  *
  * The judges hear of a call when it reaches the coordinator and when that answers, in the order of
  * the coordinator; what becomes of the answer on its way is the client's matter.
@@ -98,6 +99,7 @@ struct groups_owner {
     bool may_have_left;
     bool may_be_fenced;   /* By a leader that is gone, who could not say so. */
     bool was_given_away;  /* Its partitions are others'. */
+    bool is_led;          /* Classic: one of them leads, and it has what that one planned. */
     uint64_t contact_us;  /* From here on its session counts at the earliest. */
     uint64_t revoke_us;   /* It was told to give something up; 0 = it has none to give. */
     uint64_t calm_us;     /* Classic: last answered without any error. */
@@ -130,6 +132,11 @@ struct groups_values {
     uint64_t unprotected_us; /* A member was last not there to keep it from expiring. */
 };
 
+struct groups_plan {
+    struct groups_plan *next;
+    const struct sync_group_request *in;
+};
+
 struct groups_generation {
     int32_t id;
     uint32_t term;
@@ -137,8 +144,7 @@ struct groups_generation {
     bool may_be_durable; /* Nobody was, because its coordinator went. */
     struct slice leader;
     struct slice protocol;
-    const struct sync_group_request *plans[4]; /* What its leader sent. */
-    uint32_t plans_count;
+    struct groups_plan *plans; /* What its leader sent, also again and again. */
 };
 
 struct groups_group {
@@ -147,8 +153,10 @@ struct groups_group {
     int32_t session_ms;
     int32_t heartbeat_ms;
     int32_t assignment_ms;
-    int32_t epoch_max;  /* Told to any member. */
-    int32_t synced_max; /* Classic: of generations that became durable. */
+    int32_t epoch_max;        /* Told to any member. */
+    int32_t synced_max;       /* Of generations, or epochs in a group of both, that are durable. */
+    bool is_cooperative;      /* Of both: its classic members keep what they have in a rebalance. */
+    uint32_t classic_percent; /* Of both: of the processes that start. */
     struct groups_deed deeds[GROUPS_LIVES_MAX][GROUPS_PARTITIONS_MAX];
     struct groups_values values[GROUPS_LIVES_MAX][GROUPS_PARTITIONS_MAX];
     struct groups_generation generations[GROUPS_GENERATIONS_MAX];
@@ -179,7 +187,7 @@ struct groups_call {
     struct groups_owner *owner; /* Whose it is, for the model. */
     uint32_t number; /* Of a commit: its first value; of a heartbeat: it lists what it owns. */
     int32_t lives[GROUPS_TOPICS]; /* Of the request's topics when it came there; -1 = none. */
-    int32_t floor;                /* Of a commit: the generation that was durable then. */
+    int32_t floor;                /* The generation that was durable then. */
     struct groups_parts foreign;  /* Of a commit: what others held then, and its member did not. */
 };
 
@@ -210,6 +218,7 @@ struct groups_actor {
     /* Classic. */
     enum { GROUPS_JOINS, GROUPS_SYNCS, GROUPS_BEATS } step;
     bool is_leader;
+    struct groups_parts given; /* By the last SyncGroup. */
     int16_t version;
     const struct join_group_response *joined; /* The leader's: who is in. */
     struct slice protocol;
@@ -265,7 +274,7 @@ struct groups_run {
     uint32_t lives_count;
     struct groups_group groups[GROUPS_COUNT_MAX];
     struct groups_actor actors[GROUPS_ACTORS_MAX];
-    struct groups_owner *owners[512];
+    struct groups_owner *owners[1024];
     uint32_t owners_count;
     struct list calls;
     uint64_t admin_at_us;
@@ -331,6 +340,13 @@ struct groups_parts groups_parts_said(const struct groups_run *run,
                                       const struct consumer_group_heartbeat_request *in);
 struct groups_parts groups_parts_told(const struct groups_run *run,
                                       const struct consumer_group_heartbeat_response_assignment *a);
+/* What classic members tell each other. Names are those of the topics that are there now. */
+struct groups_subscription {
+    uint32_t topics; /* A bit each. */
+    struct groups_parts owned;
+};
+struct groups_subscription groups_subscription_of(struct groups_run *run, struct slice metadata);
+struct groups_parts groups_parts_given(struct groups_run *run, struct slice assignment);
 bool groups_parts_is_empty(const struct groups_parts *p);
 bool groups_parts_has(const struct groups_parts *p, uint32_t life, uint32_t partition);
 /* a and not b. */
@@ -348,6 +364,10 @@ void groups_actor_turn(struct groups_actor *a);
 /* Its call came back: answer NULL = it did not. */
 void groups_actor_hear(struct groups_actor *a, struct groups_call *call);
 void groups_actor_commit(struct groups_actor *a);
+/* Whether it is to end its process now, in order. */
+bool groups_actor_leaves(const struct groups_actor *a);
+/* The process is no more. The next one may speak the other protocol, if its group goes over. */
+void groups_actor_end(struct groups_actor *a);
 void groups_member_act(struct groups_actor *a);
 void groups_member_hear(struct groups_actor *a, struct groups_call *call);
 void groups_classic_act(struct groups_actor *a);
@@ -374,11 +394,21 @@ void groups_owners_activate(struct groups_run *run);
 void groups_owners_there(struct groups_call *call);
 void groups_owners_judge(struct groups_call *call);
 void groups_owners_reset(struct groups_run *run, uint32_t group);
+/* It may use these from now on, in the epoch it has. is_planned: so says a leader of the classic
+ * protocol, whose generation fences those who had them before, whether they know it or not. */
+void groups_owner_tell(struct groups_run *run,
+                       struct groups_owner *o,
+                       const struct groups_parts *told,
+                       bool is_planned);
+/* o has the place of all others of its instance. */
+void groups_owner_take_place(struct groups_run *run, struct groups_owner *o);
 bool groups_group_may_be_empty(const struct groups_run *run,
                                uint32_t group,
                                const struct groups_owner *but);
 void groups_generations_there(struct groups_call *call);
 void groups_generations_judge(struct groups_call *call);
+void groups_both_there(struct groups_call *call);
+void groups_both_judge(struct groups_call *call);
 void groups_offsets_there(struct groups_call *call);
 void groups_offsets_judge(struct groups_call *call);
 void groups_offsets_stepped(struct groups_run *run);

@@ -175,8 +175,8 @@ static void check_committer(const struct groups_call *call, int32_t life, int32_
     const struct offset_commit_request *in = call->call.in;
     const struct groups_group *g = &run->groups[call->group];
     /* In its own epoch a member may commit for anything. */
-    if (g->kind == GROUPS_OF_CONSUMERS && o != NULL &&
-        in->generation_id_or_member_epoch != o->epoch) {
+    if ((g->kind == GROUPS_OF_CONSUMERS || g->kind == GROUPS_OF_BOTH) && o != NULL &&
+        !o->is_classic && in->generation_id_or_member_epoch != o->epoch) {
         sim_check(run->sim,
                   !groups_parts_has(&call->foreign, (uint32_t)life, (uint32_t)p),
                   "%.*s commits for a partition that another has: %s-%d",
@@ -185,7 +185,7 @@ static void check_committer(const struct groups_call *call, int32_t life, int32_
                   groups_topic_name(run->lives[life].topic),
                   p);
     }
-    if (g->kind == GROUPS_OF_CLASSICS && o != NULL) {
+    if (o != NULL && o->is_classic) {
         sim_check(run->sim,
                   in->generation_id_or_member_epoch >= call->floor,
                   "a commit of generation %d is taken, %d is durable",
@@ -337,7 +337,11 @@ static void judge_delete(struct groups_call *call)
 
 void groups_offsets_there(struct groups_call *call)
 {
-    call->floor = call->run->groups[call->group].synced_max;
+    const struct groups_group *g = &call->run->groups[call->group];
+    call->floor = g->synced_max;
+    if (g->kind == GROUPS_OF_BOTH) { /* Its members are not all in the same epoch. */
+        call->floor = call->owner == NULL ? 0 : call->owner->synced;
+    }
     if (call->call.kind == GROUP_COMMIT) {
         commit_there(call);
     } else if (call->call.kind == GROUP_DELETE || call->call.kind == GROUP_DELETE_OFFSETS) {

@@ -195,9 +195,39 @@ static void check_deeds(struct groups_run *run, struct groups_owner *o, int32_t 
     }
 }
 
-static void tell(struct groups_run *run, struct groups_owner *o, const struct groups_parts *told)
+/* Of KIP-848 nobody is in a group that somebody leads. */
+static void
+fence_holders(struct groups_run *run, const struct groups_owner *o, const struct groups_parts *told)
 {
-    check_holders(run, o, told);
+    for (uint32_t i = 0; i < run->owners_count; i++) {
+        struct groups_owner *other = run->owners[i];
+        const struct groups_parts both = groups_parts_both(&other->held, told);
+        if (other->group != o->group || other == o || groups_parts_is_empty(&both)) {
+            continue;
+        }
+        sim_check(run->sim,
+                  other->is_classic || groups_owner_may_be_gone(run, other),
+                  "two own a partition: a leader gave %.*s one that %.*s holds",
+                  (int)o->id.size,
+                  (const char *)o->id.data,
+                  (int)other->id.size,
+                  (const char *)other->id.data);
+        other->was_given_away = true;
+        other->held = groups_parts_minus(&other->held, told);
+    }
+}
+
+void groups_owner_tell(struct groups_run *run,
+                       struct groups_owner *o,
+                       const struct groups_parts *told,
+                       bool is_planned)
+{
+    if (is_planned) {
+        fence_holders(run, o, told);
+        o->held = *told;
+    } else {
+        check_holders(run, o, told);
+    }
     const struct groups_parts never = groups_parts_of_topics(run, ~o->topics);
     const struct groups_parts odd = groups_parts_both(told, &never);
     sim_check(
@@ -215,8 +245,8 @@ static void tell(struct groups_run *run, struct groups_owner *o, const struct gr
 
 /* ---- heartbeats ---- */
 
-/* A static member comes under a new id. */
-static void replace(struct groups_run *run, struct groups_owner *o)
+/* A static member comes under a new id; only those of KIP-848 have to leave for each other. */
+void groups_owner_take_place(struct groups_run *run, struct groups_owner *o)
 {
     for (uint32_t i = 0; !slice_is_null(o->instance) && i < run->owners_count; i++) {
         struct groups_owner *old = run->owners[i];
@@ -224,8 +254,12 @@ static void replace(struct groups_run *run, struct groups_owner *o)
             o->topics |= old->topics; /* It may be given what the other had, for a while. */
         }
         if (old != o && old->group == o->group && is_same_seat(old, o) && old->is_in) {
+            if (old->is_classic != o->is_classic) {
+                sim_mark(run->sim, "sim_groups_place_goes_over");
+            }
             sim_check(run->sim,
-                      old->is_away || groups_owner_may_be_gone(run, old),
+                      old->is_away || old->is_classic || o->is_classic ||
+                          groups_owner_may_be_gone(run, old),
                       "%.*s takes the place of a member that is there",
                       (int)o->id.size,
                       (const char *)o->id.data);
@@ -241,7 +275,7 @@ static void joined(struct groups_call *call, struct groups_owner *o)
     if (groups_owner_may_be_gone(run, o) && groups_group_may_be_empty(run, o->group, o)) {
         groups_owners_reset(run, o->group);
     }
-    replace(run, o);
+    groups_owner_take_place(run, o);
     o->held = (struct groups_parts){0};
     o->was_given_away = false;
     o->is_away = false;
@@ -335,12 +369,14 @@ static void heartbeat_served(struct groups_call *call, bool has_parts)
     o->epoch = out->member_epoch;
     if (out->assignment != NULL) {
         const struct groups_parts told = groups_parts_told(run, out->assignment);
-        tell(run, o, &told);
+        groups_owner_tell(run, o, &told, false);
     } else {
         sim_check(run->sim, in->member_epoch > 0, "who joins is not told its assignment");
     }
-    if (run->groups[o->group].epoch_max < o->epoch) {
-        run->groups[o->group].epoch_max = o->epoch;
+    struct groups_group *g = &run->groups[o->group];
+    g->epoch_max = g->epoch_max < o->epoch ? o->epoch : g->epoch_max;
+    if (g->kind == GROUPS_OF_BOTH && g->synced_max < o->epoch) {
+        g->synced_max = o->epoch;
     }
     const struct groups_parts shrunk = groups_parts_minus(&o->held, &o->told);
     if (groups_parts_is_empty(&shrunk)) {
@@ -374,9 +410,6 @@ static void judge_heartbeat(struct groups_call *call)
     const bool has_parts = in->member_epoch == 0 || in->topic_partitions_count > 0 ||
                            (in->topic_partitions != NULL && call->number == 1);
     const int16_t error = groups_call_error(call);
-    if (run->groups[call->group].kind == GROUPS_OF_BOTH) {
-        return;
-    }
     if (error == KAFKA_NONE) {
         heartbeat_served(call, has_parts);
         return;
@@ -391,9 +424,10 @@ static void judge_heartbeat(struct groups_call *call)
         o->may_have_left |= !slice_is_null(o->instance) && in->member_epoch == 0;
         return;
     }
-    if (error == KAFKA_UNKNOWN_MEMBER_ID || error == KAFKA_FENCED_MEMBER_EPOCH) {
+    if (error == KAFKA_UNKNOWN_MEMBER_ID || error == KAFKA_FENCED_MEMBER_EPOCH ||
+        error == KAFKA_GROUP_ID_NOT_FOUND) {
         thrown_out(call, error);
-        if (error == KAFKA_UNKNOWN_MEMBER_ID && in->member_epoch > 0) {
+        if (error != KAFKA_FENCED_MEMBER_EPOCH && in->member_epoch > 0) {
             groups_owner_left(o);
         }
     }
@@ -416,6 +450,20 @@ static void judge_leave(struct groups_call *call)
     }
 }
 
+/* The place of an instance is perhaps another's now. */
+static void doubt_place(const struct groups_call *call, struct slice instance, struct slice id)
+{
+    const struct groups_run *run = call->run;
+    const bool is_classic = call->call.kind == GROUP_JOIN;
+    for (uint32_t i = 0; !slice_is_null(instance) && i < run->owners_count; i++) {
+        struct groups_owner *o = run->owners[i];
+        /* Those of KIP-848 wait for each other. */
+        o->may_have_left |= o->group == call->group && (is_classic || o->is_classic) &&
+                            !slice_is_null(o->instance) && slice_equal(o->instance, instance) &&
+                            !slice_equal(o->id, id);
+    }
+}
+
 /* What may end somebody's place does so before it is answered itself. */
 void groups_owners_there(struct groups_call *call)
 {
@@ -430,11 +478,11 @@ void groups_owners_there(struct groups_call *call)
         }
     } else if (call->call.kind == GROUP_JOIN) {
         const struct join_group_request *in = call->call.in;
-        for (uint32_t i = 0; !slice_is_null(in->group_instance_id) && i < run->owners_count; i++) {
-            struct groups_owner *o = run->owners[i];
-            o->may_have_left |= o->group == call->group && !slice_is_null(o->instance) &&
-                                slice_equal(o->instance, in->group_instance_id) &&
-                                !slice_equal(o->id, in->member_id);
+        doubt_place(call, in->group_instance_id, in->member_id);
+    } else if (call->call.kind == GROUP_CONSUMER_HEARTBEAT) {
+        const struct consumer_group_heartbeat_request *in = call->call.in;
+        if (in->member_epoch == 0) {
+            doubt_place(call, in->instance_id, in->member_id);
         }
     }
 }

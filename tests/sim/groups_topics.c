@@ -1,6 +1,9 @@
 #include <inttypes.h>
 
 #include "core/assert.h"
+#include "core/rbuf.h"
+#include "kafka/proto/consumer_protocol_assignment.h"
+#include "kafka/proto/consumer_protocol_subscription.h"
 
 #include "tests/sim/groups_mode.h"
 
@@ -133,7 +136,69 @@ void groups_config_act(struct groups_run *run)
         run->settings.members_max =
             sim_chance(run->sim, 50) ? (int32_t)sim_between(run->sim, 1, 3) : INT32_MAX;
     }
+    if (g->kind == GROUPS_OF_BOTH) {
+        static const enum groups_migration POLICIES[] = {GROUPS_MIGRATION_BIDIRECTIONAL,
+                                                         GROUPS_MIGRATION_BIDIRECTIONAL,
+                                                         GROUPS_MIGRATION_BIDIRECTIONAL,
+                                                         GROUPS_MIGRATION_UPGRADE,
+                                                         GROUPS_MIGRATION_DOWNGRADE,
+                                                         GROUPS_MIGRATION_DISABLED};
+        run->settings.migration = POLICIES[sim_between(run->sim, 0, 5)];
+    }
     groups_log_metadata(run);
+}
+
+/* ---- what classic members say and hear ---- */
+
+static void add_named(const struct groups_run *run,
+                      struct slice name,
+                      const int32_t *partitions,
+                      size_t count,
+                      struct groups_parts *to)
+{
+    for (uint32_t topic = 0; topic < GROUPS_TOPICS; topic++) {
+        const bool is_it = slice_equal_string(name, groups_topic_name(topic));
+        const int32_t life = is_it ? groups_life_now(run, topic) : -1;
+        for (size_t i = 0; life >= 0 && i < count; i++) {
+            to->of[life] |= (uint8_t)(1U << (uint32_t)partitions[i]);
+        }
+    }
+}
+
+struct groups_subscription groups_subscription_of(struct groups_run *run, struct slice metadata)
+{
+    struct groups_subscription ret = {0};
+    struct consumer_protocol_subscription s;
+    struct rbuf in = rbuf_over(metadata.data, metadata.size);
+    const enum err e = consumer_protocol_subscription_decode(&in, &run->arena, &s);
+    sim_check(run->sim, e == ERR_OK, "a leader gets metadata that nobody sent");
+    for (size_t i = 0; i < s.topics_count; i++) {
+        for (uint32_t t = 0; t < GROUPS_TOPICS; t++) {
+            ret.topics |= slice_equal_string(s.topics[i], groups_topic_name(t)) ? 1U << t : 0;
+        }
+    }
+    for (size_t i = 0; i < s.owned_partitions_count; i++) {
+        const struct consumer_protocol_subscription_topic *t = &s.owned_partitions[i];
+        add_named(run, t->topic, t->partitions, t->partitions_count, &ret.owned);
+    }
+    return ret;
+}
+
+struct groups_parts groups_parts_given(struct groups_run *run, struct slice assignment)
+{
+    struct groups_parts ret = {0};
+    if (assignment.size == 0) {
+        return ret;
+    }
+    struct consumer_protocol_assignment v;
+    struct rbuf in = rbuf_over(assignment.data, assignment.size);
+    const enum err e = consumer_protocol_assignment_decode(&in, &run->arena, &v);
+    sim_check(run->sim, e == ERR_OK, "an assignment that cannot be read");
+    for (size_t i = 0; i < v.assigned_partitions_count; i++) {
+        const struct consumer_protocol_assignment_topic *t = &v.assigned_partitions[i];
+        add_named(run, t->topic, t->partitions, t->partitions_count, &ret);
+    }
+    return ret;
 }
 
 /* ---- sets of partitions ---- */
