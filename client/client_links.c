@@ -192,6 +192,7 @@ static void end_seeking(struct client *c, enum err e)
     while (!list_is_empty(&c->seeking)) {
         struct client_call *call = container_of(c->seeking.next, struct client_call, link);
         call->err = e;
+        call->serial = UINT64_MAX; /* There is nobody whom it could be repeated to. */
         memcpy(call->why, c->seek_why, sizeof(call->why));
         list_remove(&call->link);
         finish(c, call);

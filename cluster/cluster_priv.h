@@ -25,7 +25,7 @@
 #include "core/stats.h"
 
 enum {
-    CLUSTER_STATS_COUNT = 14,
+    CLUSTER_STATS_COUNT = 15,
     CLUSTER_WHY_SIZE = 512,
 };
 
@@ -65,7 +65,8 @@ struct cluster {
 
     struct retention *retention; /* While the stores are open. */
 
-    uint64_t partitions_count; /* For the metric. */
+    uint64_t partitions_count; /* For the metric, as the next. */
+    uint64_t partitions_max;   /* Of the whole node. */
     struct stat stats[CLUSTER_STATS_COUNT];
 
     struct controller_driver *controller; /* Shard 0. */

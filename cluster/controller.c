@@ -366,7 +366,8 @@ static enum err check_partitions(const struct controller *ct, int32_t count, cha
     if ((uint32_t)count > ct->settings->partitions_per_topic_max) {
         (void)snprintf(why,
                        CONTROLLER_WHY_SIZE,
-                       "Number of partitions is %" PRId32 ", a topic may have %" PRIu32,
+                       "Number of partitions is %" PRId32 ", a topic may have %" PRIu32
+                       " (coreflume.topic.partitions.max)",
                        count,
                        ct->settings->partitions_per_topic_max);
         return ERR_PARTITIONS_INVALID;
@@ -381,7 +382,7 @@ static enum err check_all_partitions(const struct controller *ct, int32_t added,
         (void)snprintf(why,
                        CONTROLLER_WHY_SIZE,
                        "The cluster has %" PRIu64 " of at most %" PRIu32
-                       " partitions: delete topics or ask for fewer",
+                       " partitions (coreflume.partitions.max): delete topics or ask for fewer",
                        ct->partitions_count,
                        ct->settings->partitions_max);
         return ERR_PARTITIONS_INVALID;
@@ -396,7 +397,9 @@ static enum err check_limits(const struct controller *ct, int32_t added, char *w
     if (e == ERR_OK && metadata_topics_count(ct->image) >= ct->settings->topics_max) {
         (void)snprintf(why,
                        CONTROLLER_WHY_SIZE,
-                       "The cluster has its maximum of %" PRIu32 " topics: delete some first",
+                       "The cluster has %" PRIu32 " of at most %" PRIu32
+                       " topics (coreflume.topics.max): delete some first",
+                       metadata_topics_count(ct->image),
                        ct->settings->topics_max);
         e = ERR_PARTITIONS_INVALID;
     }

@@ -60,6 +60,10 @@ static void add_stats(struct cluster *c)
     add_stat(c, &i, STAT_HISTOGRAM, "coreflume_produce_commit_seconds", &n->produce_us);
     add_stat(c, &i, STAT_COUNTER, "coreflume_produce_early_answers_total", &n->early_answers);
     add_stat(c, &i, STAT_COUNTER, "coreflume_recoded_batches_total", &c->recoder.recoded_batches);
+    if (c->s->id == 0) { /* Once: it is not a sum over shards. */
+        c->partitions_max = c->settings->partitions_max;
+        add_stat(c, &i, STAT_GAUGE, "coreflume_partitions_max", &c->partitions_max);
+    }
     static const char *const helps[] = {
         "Batches appended.",
         "Records appended.",
@@ -75,8 +79,9 @@ static void add_stats(struct cluster *c)
         "From the arrival of a batch at its partition until it is committed.",
         "Batches answered before their flush, on topics with coreflume.ack=memory.",
         "Batches stored in another codec than they came in, by compression.type.",
+        "Partitions that all shards together may have (coreflume.partitions.max).",
     };
-    assert_cmp(i, ==, sizeof(helps) / sizeof(helps[0]));
+    assert_cmp(i, <=, sizeof(helps) / sizeof(helps[0]));
     for (uint32_t j = 0; j < i; j++) {
         c->stats[j].help = helps[j];
         stats_add(&c->s->stats, &c->stats[j]);

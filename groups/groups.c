@@ -451,7 +451,15 @@ static void take_seats(struct groups *g)
         return;
     }
     g->topic_id = t->id;
-    g->lacks_seats = !take_free_seats(g, m, t);
+    const bool has_all = take_free_seats(g, m, t);
+    if (!has_all && !g->lacks_seats) {
+        log_error(g->s->log,
+                  "groups_not_loaded",
+                  "topic=" GROUPS_TOPIC
+                  " error=BUSY effect=\"groups of some partitions get NOT_COORDINATOR; tried again "
+                  "every second\" action=\"more memory\"");
+    }
+    g->lacks_seats = !has_all;
     load_more(g);
 }
 

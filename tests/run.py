@@ -195,6 +195,11 @@ def ci(totals):
     matrix(totals, env={"CI": "1"})
 
 
+def fuzzers():
+    return sorted(path.stem.removeprefix("fuzz_") for path in (ROOT / "tests/fuzz").glob("fuzz_*.c")
+                  if path.stem != "fuzz_main")
+
+
 def soak(totals, minutes):
     ends = time.monotonic() + 60 * minutes
     run(totals, "lint, deep", [sys.executable, "tests/lint/lint.py", "--build", "build/debug", "--deep", "tidy"])
@@ -205,6 +210,9 @@ def soak(totals, minutes):
         run(totals, "simulator, fresh seeds of groups",
             ["build/release/tests/sim/sim", "--mode", "groups", "--first", str(first), "--runs", "2000", "--quiet",
              "--jobs", str(CORES)])
+        run(totals, "crowds", [sys.executable, "tests/interop/test_pressure.py"], {"SCALE": "20"})
+        for name in fuzzers():
+            run(totals, f"fuzz {name}", ["./dev", "fuzz", name, "60"])
         run(totals, "kill -9 loop", [sys.executable, "tests/interop/test_kill_loop.py", "--rounds", "200"])
 
 

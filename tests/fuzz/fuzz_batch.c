@@ -5,29 +5,17 @@
 #include <string.h>
 
 #include "core/assert.h"
-#include "core/crc32c.h"
 #include "storage/batch.h"
 #include "storage/codec.h"
 #include "storage/recode.h"
 
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/seal.h"
 
 enum {
     OUTPUT_SIZE_MAX = 1 << 20,
     RECODE_STEP_NS = 20 * 1000,
-    CRC_POS = 17,
-    CRC_START = 21,
 };
-
-static void fix(uint8_t *bytes, size_t size)
-{
-    uint32_t length = (uint32_t)size - BATCH_LENGTH_OVERHEAD;
-    uint32_t crc = crc32c(bytes + CRC_START, size - CRC_START);
-    for (size_t i = 0; i < 4; i++) {
-        bytes[8 + i] = (uint8_t)(length >> (24 - 8 * i));
-        bytes[CRC_POS + i] = (uint8_t)(crc >> (24 - 8 * i));
-    }
-}
 
 /* Reads everything; ERR_EOF if it is all there. */
 static enum err walk(struct slice batch)
@@ -116,7 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     (void)batch_check_produced(slice_of(bytes, size), &rules, &h, &f);
     if (size > BATCH_HEADER_SIZE) {
-        fix(bytes, size);
+        seal_batch(bytes, size);
         struct slice batch = slice_of(bytes, size);
         enum err e = batch_check_produced(batch, &rules, &h, &f);
         enum err e_walk = walk(batch);

@@ -14,13 +14,6 @@ NONE = 0
 PRODUCE, CREATE_TOPICS = 0, 19
 
 
-def rss_kib(node):
-    for line in open(f"/proc/{node.process.pid}/status"):
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1])
-    raise ValueError("no VmRSS")
-
-
 def expect_alive(node, what):
     with Connection(node.kafka) as c:
         equal(ask(c, "api_versions", 0, {})["error_code"], NONE, what)
@@ -85,7 +78,7 @@ def test_requests_cut_and_swollen_at_every_byte():
         attacker = Attacker(node)
         with Connection(node.kafka) as c:
             listed = [(k["api_key"], k["min_version"], k["max_version"]) for k in ask(c, "api_versions", 0, {})["api_keys"]]
-        before = rss_kib(node)
+        before = node.rss_kib()
         sent = 0
         for key, low, high in sorted(listed, key=lambda k: (k[0] == CREATE_TOPICS, k)):
             low = 3 if key == PRODUCE else low
@@ -100,7 +93,7 @@ def test_requests_cut_and_swollen_at_every_byte():
         attacker.close()
         print(f"{sent} requests to {len(listed)} APIs")
         expect_alive(node, "after")
-        grown = rss_kib(node) - before
+        grown = node.rss_kib() - before
         expect("asan" in binary() or grown < 32 << 10, f"grew by {grown} KiB")  # ASan keeps what was freed.
         equal(node.stop()[0], 0, "exit code")
 

@@ -63,6 +63,13 @@ class Node:
     def log_tail(self):
         return self.log_path.read_text()[-2000:]
 
+    def rss_kib(self):
+        """Memory of the process that is in the machine's."""
+        for line in open(f"/proc/{self.process.pid}/status", encoding="ascii"):
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1])
+        raise ValueError("no VmRSS")
+
     def kill(self):
         self.process.kill()
         self.process.wait()

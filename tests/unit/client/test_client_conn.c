@@ -373,6 +373,18 @@ Test(client_conn, connection_that_breaks_when_used_is_opened_again)
     cr_assert(eq(sz, broker.dialled_count, 3));
 }
 
+/* Where there is no other, it has failed: once the client went on asking without a pause, for ever.
+ */
+Test(client_conn, connection_that_breaks_when_used_and_cannot_be_opened_again, .timeout = 20)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 1);
+    fake_broker_hang_up(&broker); /* And every further dial is refused. */
+    cr_assert(eq(int, describe(), ERR_OK));
+    cr_assert(eq(int, describe(), ERR_CLOSED));
+    cr_assert(ne(ptr, strstr(client_why(client), "refused"), NULL), "%s", client_why(client));
+}
+
 /* What cannot be done twice is not repeated. */
 Test(client_conn, creating_is_not_repeated)
 {

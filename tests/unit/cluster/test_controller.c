@@ -110,12 +110,16 @@ Test(controller, create_is_judged_by_kafkas_rules)
         {"a-b", 1, 1, ERR_OK, ""},
         {"none", 0, 1, ERR_PARTITIONS_INVALID, "non-positive"},
         {"negative", -2, 1, ERR_PARTITIONS_INVALID, "non-positive"},
-        {"many", 51, 1, ERR_PARTITIONS_INVALID, "a topic may have 50"},
+        {"many",
+         51,
+         1,
+         ERR_PARTITIONS_INVALID,
+         "a topic may have 50 (coreflume.topic.partitions.max)"},
         {"factor0", 1, 0, ERR_REPLICATION_INVALID, "larger than 0"},
         {"factor3", 1, 3, ERR_REPLICATION_INVALID, "only 1 broker(s)"},
         {"default", -1, -1, ERR_OK, ""},
         {"most", 50, 1, ERR_OK, ""},
-        {"all", 50, 1, ERR_PARTITIONS_INVALID, "delete topics or ask for fewer"},
+        {"all", 50, 1, ERR_PARTITIONS_INVALID, "partitions (coreflume.partitions.max): delete"},
     };
     struct fixture f;
     set_up(&f);
@@ -139,6 +143,8 @@ Test(controller, topic_count_is_bounded)
     cr_assert(eq(int, create(&f, "a", 1, 1), ERR_OK));
     cr_assert(eq(int, create(&f, "b", 1, 1), ERR_OK));
     cr_assert(eq(int, create(&f, "c", 1, 1), ERR_PARTITIONS_INVALID));
+    cr_assert(
+        strstr(f.why, "has 2 of at most 2 topics (coreflume.topics.max)") != NULL, "%s", f.why);
     tear_down(&f);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "groups/groups.h"
+#include "groups/offsets_table.h"
 #include "groups/settings.h"
 #include "kafka/proto/consumer_group_heartbeat.h"
 #include "kafka/proto/heartbeat.h"
@@ -29,7 +30,27 @@ enum {
     FIRST_OFFSET = 1000,
     GROUP_ID_SIZE = 16,
     CROWD = 500,
+    WAITING_MAX = 1000, /* As groups.c has it. */
 };
+
+/* Memory of that size (0 = of any) is refused, so many times: the linker hands every calloc over.
+ */
+static size_t refused_size;
+static size_t refusals_left;
+
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size)
+{
+    if (refusals_left > 0 && count == 1 && (refused_size == 0 || size == refused_size)) {
+        refusals_left--;
+        return NULL;
+    }
+    return __real_calloc(count, size);
+}
+
+/* Its first committed offset takes memory of a size that nothing else takes. */
+static const char RARE_TOPIC[] = "a-topic-with-a-name-that-is-as-long-as-no-other-names-are";
 
 struct node {
     struct sim_node sim;
@@ -571,13 +592,19 @@ Test(groups, deadlines_of_a_crowd_do_not_queue_up_after_a_standstill)
     disk_sim_free(disk);
 }
 
-static size_t count_groups(struct node *n)
+static struct ask *list(struct node *n, uint16_t shard)
 {
     struct ask *a = new_ask(GROUP_LIST, 0);
     list_groups_request_init(&a->in.list);
-    groups_submit_list(groups_set_get(n->groups, 0), 0, &a->call);
-    const struct list_groups_response *out = wait_for(n, a);
-    const size_t count = out->groups_count;
+    groups_submit_list(groups_set_get(n->groups, 0), shard, &a->call);
+    (void)wait_for(n, a);
+    return a;
+}
+
+static size_t count_groups(struct node *n)
+{
+    struct ask *a = list(n, 0);
+    const size_t count = ((const struct list_groups_response *)a->call.out)->groups_count;
     free_ask(a);
     return count;
 }
@@ -619,6 +646,199 @@ Test(groups, a_limit_of_one_is_reached_by_one)
     pass_ms(n, 3000);
     cr_assert(eq(u32, groups_problems(groups_set_get(n->groups, 0), found), 1));
     cr_assert(eq(str, (char *)found[0].code, (char *)"groups_full"));
+    stop(n);
+    disk_sim_free(disk);
+}
+
+/* ---- memory that there is not ---- */
+
+static void make_rare_topic(struct node *n)
+{
+    struct uuid id;
+    make_topics(n);
+    cr_assert(eq(int, sim_node_create_topic(&n->sim, 0, RARE_TOPIC, 1, &id), ERR_OK));
+    refused_size = sizeof(struct offset_topic) + strlen(RARE_TOPIC);
+}
+
+static struct ask *new_rare_commit(int64_t offset)
+{
+    struct ask *a = new_commit(GROUPS_COUNT, offset);
+    a->commit_topic.name = slice_of_string(RARE_TOPIC);
+    return a;
+}
+
+static enum kafka_error commit_error(const struct ask *a)
+{
+    const struct offset_commit_response *out = a->call.out;
+    return (enum kafka_error)out->topics[0].partitions[0].error_code;
+}
+
+static enum kafka_error fetch_error(const struct ask *a)
+{
+    return (enum kafka_error)((const struct offset_fetch_response_group *)a->call.out)->error_code;
+}
+
+/* As a client, which tries again. */
+static int64_t fetch_patiently(struct node *n, int number)
+{
+    for (int i = 0; i < 1000; i++) {
+        struct ask *a = submit(n, 0, new_fetch(number));
+        (void)wait_for(n, a);
+        if (fetch_error(a) != KAFKA_NOT_COORDINATOR) {
+            return fetched(a);
+        }
+        free_ask(a);
+        sim_node_run(&n->sim, 10);
+    }
+    cr_fatal("nobody coordinates the group any more");
+    return -1;
+}
+
+/* A coordinator that cannot apply what is committed is not what the log says: another one loads the
+ * log. What was on its way meanwhile is in both or in neither. */
+Test(groups, without_memory_to_apply_it_starts_over)
+{
+    struct disk_sim *disk = new_disk();
+    struct node *n = start(disk, 2, 1);
+    make_rare_topic(n);
+    for (int i = 0; i < GROUPS_COUNT; i++) {
+        cr_assert(eq(int, commit(n, 0, i, FIRST_OFFSET), KAFKA_NONE));
+    }
+    refusals_left = 1;
+    struct ask *rare = submit(n, 0, new_rare_commit(FIRST_OFFSET));
+    struct ask *asks[GROUPS_COUNT];
+    for (int i = 0; i < GROUPS_COUNT; i++) {
+        asks[i] = submit(n, 1, new_commit(i, FIRST_OFFSET + 1));
+    }
+    (void)wait_for(n, rare);
+    cr_assert(eq(int, commit_error(rare), KAFKA_COORDINATOR_NOT_AVAILABLE));
+    cr_assert(sim_node_has_logged(&n->sim, "groups_start_over"));
+    int refused = 0;
+    int64_t live[GROUPS_COUNT];
+    for (int i = 0; i < GROUPS_COUNT; i++) {
+        (void)wait_for(n, asks[i]);
+        live[i] = fetch_patiently(n, i);
+        const bool is_acknowledged = commit_error(asks[i]) == KAFKA_NONE;
+        const bool is_there = live[i] == FIRST_OFFSET + 1;
+        cr_assert(is_there || !is_acknowledged, "group %d", i);
+        refused += !is_acknowledged;
+    }
+    cr_assert(lt(int, 0, refused), "some were on their way");
+    cr_assert(lt(int, refused, GROUPS_COUNT), "other coordinators go on");
+    cr_assert(eq(i64, fetch_patiently(n, GROUPS_COUNT), FIRST_OFFSET), "it is in the log");
+    stop(n);
+    n = start(disk, 2, 2);
+    for (int i = 0; i < GROUPS_COUNT; i++) {
+        cr_assert(eq(i64, fetch(n, 0, i), live[i]));
+        free_ask(asks[i]);
+    }
+    free_ask(rare);
+    stop(n);
+    disk_sim_free(disk);
+}
+
+static enum kafka_error list_error(struct node *n, uint16_t shard)
+{
+    struct ask *a = list(n, shard);
+    const enum kafka_error e =
+        (enum kafka_error)((const struct list_groups_response *)a->call.out)->error_code;
+    free_ask(a);
+    return e;
+}
+
+/* How many groups' coordinators are not loaded yet. */
+static int count_loading(struct node *n)
+{
+    int count = 0;
+    for (int i = 0; i < GROUPS_COUNT; i++) {
+        struct ask *a = submit(n, 0, new_fetch(i));
+        (void)wait_for(n, a);
+        const enum kafka_error e = fetch_error(a);
+        cr_assert(e == KAFKA_NONE || e == KAFKA_COORDINATOR_LOAD_IN_PROGRESS, "%d", e);
+        count += e != KAFKA_NONE;
+        free_ask(a);
+    }
+    return count;
+}
+
+/* Half a state would be old offsets served as new ones. When there is memory it goes on by itself.
+ */
+Test(groups, a_load_without_memory_is_tried_again)
+{
+    struct disk_sim *disk = new_disk();
+    struct node *n = start(disk, 2, 1);
+    make_rare_topic(n);
+    for (int i = 0; i < GROUPS_COUNT; i++) {
+        cr_assert(eq(int, commit(n, 0, i, FIRST_OFFSET), KAFKA_NONE));
+    }
+    struct ask *rare = submit(n, 0, new_rare_commit(FIRST_OFFSET));
+    (void)wait_for(n, rare);
+    cr_assert(eq(int, commit_error(rare), KAFKA_NONE));
+    free_ask(rare);
+    stop(n);
+    n = start(disk, 2, 2);
+    refusals_left = SIZE_MAX;
+    for (int round = 0; round < 3; round++) {
+        const int loading = count_loading(n);
+        cr_assert(lt(int, 0, loading));
+        cr_assert(lt(int, loading, GROUPS_COUNT), "those of other partitions are served");
+        const bool is_told = list_error(n, 0) == KAFKA_COORDINATOR_LOAD_IN_PROGRESS ||
+                             list_error(n, 1) == KAFKA_COORDINATOR_LOAD_IN_PROGRESS;
+        cr_assert(is_told, "a list without them would be wrong");
+        pass_ms(n, 10000);
+    }
+    cr_assert(sim_node_has_logged(&n->sim, "groups_not_loaded"));
+    refusals_left = 0;
+    pass_ms(n, 10000);
+    cr_assert(eq(int, count_loading(n), 0));
+    cr_assert(eq(i64, fetch(n, 0, GROUPS_COUNT), FIRST_OFFSET));
+    stop(n);
+    disk_sim_free(disk);
+}
+
+/* Not even for what the coordinator would be held by. */
+Test(groups, partitions_without_memory_are_taken_later)
+{
+    struct disk_sim *disk = new_disk();
+    struct node *n = start(disk, 1, 1);
+    make_topics(n);
+    cr_assert(eq(int, commit(n, 0, 1, FIRST_OFFSET), KAFKA_NONE));
+    stop(n);
+    n = begin(disk, 1, 2);
+    refused_size = 0;
+    refusals_left = SIZE_MAX;
+    groups_start(groups_set_get(n->groups, 0), n->sim.shards[0].s, sim_node_cluster(&n->sim, 0));
+    refusals_left = 0;
+    cr_assert(eq(int, commit(n, 0, 1, FIRST_OFFSET + 1), KAFKA_NOT_COORDINATOR));
+    cr_assert(sim_node_has_logged(&n->sim, "groups_not_loaded"));
+    pass_ms(n, 3000);
+    cr_assert(eq(i64, fetch(n, 0, 1), FIRST_OFFSET));
+    stop(n);
+    disk_sim_free(disk);
+}
+
+/* More calls than may wait for a load: the others are told to come again. */
+Test(groups, waiting_for_a_load_is_bounded)
+{
+    struct disk_sim *disk = new_disk();
+    struct node *n = start(disk, 1, 1);
+    make_topics(n);
+    cr_assert(eq(int, commit(n, 0, 1, FIRST_OFFSET), KAFKA_NONE));
+    stop(n);
+    n = start(disk, 1, 2);
+    static struct ask *asks[WAITING_MAX + 2];
+    for (int i = 0; i < WAITING_MAX + 2; i++) {
+        asks[i] = submit(n, 0, new_fetch(1));
+    }
+    for (int i = 0; i < WAITING_MAX; i++) {
+        (void)wait_for(n, asks[i]);
+        cr_assert(eq(i64, fetched(asks[i]), FIRST_OFFSET), "call %d", i);
+    }
+    for (int i = WAITING_MAX; i < WAITING_MAX + 2; i++) {
+        cr_assert(asks[i]->is_done);
+        cr_assert(eq(int, fetch_error(asks[i]), KAFKA_COORDINATOR_LOAD_IN_PROGRESS));
+        free_ask(asks[i]);
+    }
     stop(n);
     disk_sim_free(disk);
 }
