@@ -181,8 +181,12 @@ void client_member_fail(struct client_member *m, enum err e, const char *why);
 
 struct client_member_topic *client_member_topic_of(const struct client_member *m,
                                                    const struct uuid *id);
-/* Sorts target, and makes places for its topics. False without memory. */
-bool client_member_topics_update(struct client_member *m);
+/* For qsort. */
+int client_share_compare(const void *a, const void *b);
+/* Makes places for the topics of a target. False without memory. */
+bool client_member_topics_add(struct client_member *m,
+                              const struct client_share *shares,
+                              size_t count);
 /* Forgets topics that nothing is left of. The program's thread: it has their names. */
 void client_member_topics_forget(struct client_member *m);
 /* Asks for names. */

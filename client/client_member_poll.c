@@ -199,13 +199,10 @@ static void take_new(struct client_member *m)
     for (size_t i = 0; i < m->target_count; i++) {
         missing_count += !take_share(m, &m->target[i]);
     }
-    m->is_unsettled = missing_count > 0;
-    const size_t new_count = client_member_tell(m, is_new, m->told);
-    /* Topics whose names are not known yet will be owned in a moment: one word for all. */
-    if (new_count > 0 || (m->is_target_new && missing_count == 0)) {
-        m->is_owned_due = true;
-        m->is_target_new = missing_count > 0;
-    }
+    m->is_unsettled |= missing_count > 0;
+    m->is_owned_due |=
+        m->is_target_new; /* Also what is missing, which will be there in a moment. */
+    m->is_target_new = false;
     call_back(m, m->options.on_assigned, is_new);
     for (size_t i = 0; i < s->positions_count; i++) {
         s->positions[i]->is_new = false;
@@ -220,9 +217,13 @@ static void settle(struct client_member *m)
     if (m->state == CLIENT_MEMBER_LOST) {
         lose(m);
     }
-    if (m->state == CLIENT_MEMBER_IN && m->is_unsettled && give_up(m) &&
-        m->state == CLIENT_MEMBER_IN) {
-        take_new(m);
+    if (m->state == CLIENT_MEMBER_IN && m->is_unsettled) {
+        m->is_unsettled = false; /* Until the target changes again, also while callbacks run. */
+        if (!give_up(m)) {
+            m->is_unsettled = true;
+        } else if (m->state == CLIENT_MEMBER_IN) {
+            take_new(m);
+        }
     }
     tell_commits(m);
 }

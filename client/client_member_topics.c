@@ -29,7 +29,7 @@ const struct client_member_topic *client_member_topic_at(const struct client_pos
     return container_of(p->topic, struct client_member_topic, topic);
 }
 
-static int by_share(const void *a, const void *b)
+int client_share_compare(const void *a, const void *b)
 {
     const struct client_share *left = a;
     const struct client_share *right = b;
@@ -42,7 +42,7 @@ bool client_member_target_has(const struct client_member *m, const struct client
 {
     const struct client_share key = {client_member_topic_at(p)->id, p->partition};
     return m->target_count > 0 &&
-           bsearch(&key, m->target, m->target_count, sizeof(key), by_share) != NULL;
+           bsearch(&key, m->target, m->target_count, sizeof(key), client_share_compare) != NULL;
 }
 
 void client_member_topic_free(struct client_member_topic *t)
@@ -70,20 +70,19 @@ static bool is_used(const struct client_member *m, const struct client_member_to
     return false;
 }
 
-bool client_member_topics_update(struct client_member *m)
+bool client_member_topics_add(struct client_member *m,
+                              const struct client_share *shares,
+                              size_t count)
 {
-    if (m->target_count > 0) {
-        qsort(m->target, m->target_count, sizeof(*m->target), by_share);
-    }
-    for (size_t i = 0; i < m->target_count; i++) {
-        if (client_member_topic_of(m, &m->target[i].topic_id) != NULL) {
+    for (size_t i = 0; i < count; i++) {
+        if (client_member_topic_of(m, &shares[i].topic_id) != NULL) {
             continue;
         }
         struct client_member_topic *t = calloc(1, sizeof(*t));
         if (t == NULL) {
             return false;
         }
-        t->id = m->target[i].topic_id;
+        t->id = shares[i].topic_id;
         list_init(&t->link);
         list_push_back(&m->topics, &t->link);
     }

@@ -151,12 +151,14 @@ static bool take_target(struct client_member *m,
                                                     a->topic_partitions[i].partitions[j]};
         }
     }
+    if (!client_member_topics_add(m, target, count)) {
+        free(target);
+        return false;
+    }
+    qsort(target, count, sizeof(*target), client_share_compare);
     free(m->target);
     m->target = target;
     m->target_count = count;
-    if (!client_member_topics_update(m)) {
-        return false;
-    }
     m->is_target_new = true;
     m->is_unsettled = true;
     return true;
@@ -308,40 +310,54 @@ static bool fill_names(struct client_member *m,
     return true;
 }
 
-/* What the program holds. Positions of a topic need not stand together: an entry begins where the
- * topic changes, and a broker adds entries of a topic up. */
+/* Partitions by topic, in a heartbeat. A topic may have several entries: brokers add them up. */
+struct owned {
+    struct consumer_group_heartbeat_request_topic_partition *entries;
+    size_t entries_count;
+    int32_t *partitions;
+    size_t partitions_count;
+};
+
+static void add_owned(struct owned *o, const struct uuid *topic_id, int32_t partition)
+{
+    struct consumer_group_heartbeat_request_topic_partition *entry =
+        &o->entries[o->entries_count == 0 ? 0 : o->entries_count - 1];
+    if (o->entries_count == 0 || !uuid_equal(&entry->topic_id, topic_id)) {
+        entry = &o->entries[o->entries_count++];
+        consumer_group_heartbeat_request_topic_partition_init(entry);
+        entry->topic_id = *topic_id;
+        entry->partitions = &o->partitions[o->partitions_count];
+    }
+    o->partitions[o->partitions_count++] = partition;
+    entry->partitions_count++;
+}
+
+/* What the program has until it gives it up, and what it will take as soon as it polls: the
+ * coordinator lets others have whatever is not named. */
 static bool fill_owned(struct client_member *m,
                        struct arena *arena,
                        struct consumer_group_heartbeat_request *request)
 {
     const struct client_consumer *s = m->reader;
-    struct consumer_group_heartbeat_request_topic_partition *topics =
-        arena_alloc_array(arena, s->positions_count, sizeof(*topics));
-    int32_t *partitions = arena_alloc_array(arena, s->positions_count, sizeof(*partitions));
-    if (topics == NULL || partitions == NULL) {
+    const size_t room = m->target_count + s->positions_count;
+    struct owned o = {
+        .entries = arena_alloc_array(arena, room, sizeof(*o.entries)),
+        .partitions = arena_alloc_array(arena, room, sizeof(*o.partitions)),
+    };
+    if (o.entries == NULL || o.partitions == NULL) {
         return false;
     }
-    size_t count = 0;
-    size_t used = 0;
-    list_for_each (node, &m->topics) {
-        const struct client_member_topic *t = container_of(node, struct client_member_topic, link);
-        struct consumer_group_heartbeat_request_topic_partition *entry = &topics[count];
-        const size_t first = used;
-        for (size_t i = 0; i < s->positions_count; i++) {
-            if (s->positions[i]->topic == &t->topic) {
-                partitions[used++] = s->positions[i]->partition;
-            }
-        }
-        if (used > first) {
-            consumer_group_heartbeat_request_topic_partition_init(entry);
-            entry->topic_id = t->id;
-            entry->partitions = &partitions[first];
-            entry->partitions_count = used - first;
-            count++;
+    for (size_t i = 0; i < m->target_count; i++) {
+        add_owned(&o, &m->target[i].topic_id, m->target[i].partition);
+    }
+    for (size_t i = 0; i < s->positions_count; i++) {
+        const struct client_position *p = s->positions[i];
+        if (!client_member_target_has(m, p)) {
+            add_owned(&o, &client_member_topic_at(p)->id, p->partition);
         }
     }
-    request->topic_partitions = topics;
-    request->topic_partitions_count = count;
+    request->topic_partitions = o.entries;
+    request->topic_partitions_count = o.entries_count;
     return true;
 }
 

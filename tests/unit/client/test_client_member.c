@@ -334,6 +334,35 @@ Test(client_member, a_callback_may_commit_and_not_poll)
     fake_group_expect(&group, "commit 2 0@3,1@3; beat 2 owns 1; ");
 }
 
+static void commit_while_more_goes(struct client_member *m,
+                                   const struct client_topic_partition *partitions,
+                                   size_t count,
+                                   void *context)
+{
+    on_revoked(m, partitions, count, context);
+    if (group.epoch == 2) {
+        fake_group_assign(&group, 3, 4);
+        client_lock(client);
+        member->interval_ms = 0; /* The next heartbeat is due now. */
+        client_unlock(client);
+    }
+    cr_assert(eq(int, client_member_commit(m, NULL, 0, WAIT_MS), ERR_OK));
+}
+
+Test(client_member, more_goes_while_the_program_is_told_what_goes)
+{
+    options.on_revoked = commit_while_more_goes;
+    start_with(7);
+    fake_group_assign(&group, 2, 5);
+    fake_broker_pass(&group.broker, client, 5 * (uint64_t)SECOND_US);
+    expect_nothing(ERR_TIMED_OUT);
+    expect_nothing(ERR_TIMED_OUT);
+    expect_told("-1 -0 ");
+    group.trace_size = 0;
+    fake_broker_pass(&group.broker, client, 6 * (uint64_t)SECOND_US);
+    fake_group_expect(&group, "beat 3; ");
+}
+
 Test(client_member, a_pause_outlasts_rebalances)
 {
     start_with(3);
@@ -380,6 +409,21 @@ Test(client_member, lost_answers)
     fake_group_expect(&group, "find; beat 1 owns 0; ");
     expect_nothing(ERR_TIMED_OUT);
     expect_told("");
+}
+
+/* What the program was told of and has not taken yet, it may take before the answer is there. */
+Test(client_member, what_is_about_to_be_taken_is_owned)
+{
+    start_with(1);
+    fake_group_assign(&group, 2, 3);
+    fake_broker_pass(&group.broker, client, 5 * (uint64_t)SECOND_US);
+    fake_group_assign(&group, 3, 1);
+    fake_group_fail(&group, API_CONSUMER_GROUP_HEARTBEAT, KAFKA_NONE, 1);
+    fake_broker_pass(&group.broker, client, 6 * (uint64_t)SECOND_US);
+    fake_group_expect(&group, "beat 1; find; beat 2 owns 0,1; ");
+    expect_nothing(ERR_TIMED_OUT);
+    expect_told("");
+    fake_group_expect(&group, "beat 3 owns 0; ");
 }
 
 Test(client_member, the_coordinator_moves)
