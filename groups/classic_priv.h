@@ -47,6 +47,7 @@ enum classic_state {
 
 struct classic_record {
     struct group_metadata_value value; /* Points into bytes, and into the arena. */
+    struct group_metadata_value_member **by_id;
     struct arena arena;
     size_t charged; /* Of the shard's memory for groups. */
     size_t bytes_size;
@@ -257,6 +258,12 @@ void classic_put_record(const struct group *g,
 void classic_write_empty(struct classic *c, const struct classic_write *write);
 
 void classic_record_free(struct classic *c);
+/* The members of v by their ids; the array is the arena's, NULL at its limit. */
+struct group_metadata_value_member **classic_sort_by_id(const struct group_metadata_value *v,
+                                                        struct arena *a);
+/* NULL if none of them is that. */
+struct group_metadata_value_member *classic_find_by_id(
+    struct group_metadata_value_member *const *by_id, size_t count, struct slice member_id);
 /* What is durable of a member; NULL if nothing is. */
 struct group_metadata_value_member *classic_record_member(const struct classic *c,
                                                           struct slice member_id);

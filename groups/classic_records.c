@@ -8,7 +8,46 @@
 
 enum {
     VALUE_VERSION = 3, /* What Kafka writes, and tools read. */
+    RECORD_ARENA_SIZE_MAX = 2 * PROPOSAL_SIZE_MAX,
 };
+
+/* ---- members of a record ---- */
+
+static int compare_members(const void *a, const void *b)
+{
+    const struct group_metadata_value_member *const *left = a;
+    const struct group_metadata_value_member *const *right = b;
+    return slice_compare((*left)->member_id, (*right)->member_id);
+}
+
+static int compare_id(const void *id, const void *member)
+{
+    const struct slice *left = id;
+    const struct group_metadata_value_member *const *right = member;
+    return slice_compare(*left, (*right)->member_id);
+}
+
+struct group_metadata_value_member **classic_sort_by_id(const struct group_metadata_value *v,
+                                                        struct arena *a)
+{
+    struct group_metadata_value_member **by_id =
+        arena_alloc_array(a, v->members_count, sizeof(struct group_metadata_value_member *));
+    for (size_t i = 0; by_id != NULL && i < v->members_count; i++) {
+        by_id[i] = &v->members[i];
+    }
+    if (by_id != NULL && v->members_count > 1) {
+        qsort(by_id, v->members_count, sizeof(by_id[0]), compare_members);
+    }
+    return by_id;
+}
+
+struct group_metadata_value_member *classic_find_by_id(
+    struct group_metadata_value_member *const *by_id, size_t count, struct slice member_id)
+{
+    struct group_metadata_value_member *const *found =
+        count == 0 ? NULL : bsearch(&member_id, by_id, count, sizeof(by_id[0]), compare_id);
+    return found == NULL ? NULL : *found;
+}
 
 /* ---- apply ---- */
 
@@ -33,9 +72,13 @@ static enum err record_new(struct slice value, struct classic_record **ret_recor
         memcpy(r->bytes, value.data, value.size);
     }
     r->bytes_size = value.size;
-    arena_init(&r->arena, PROPOSAL_SIZE_MAX);
+    arena_init(&r->arena, RECORD_ARENA_SIZE_MAX);
     struct rbuf in = rbuf_over(r->bytes, r->bytes_size);
-    const enum err e = group_metadata_value_decode(&in, &r->arena, &r->value);
+    enum err e = group_metadata_value_decode(&in, &r->arena, &r->value);
+    if (e == ERR_OK) {
+        r->by_id = classic_sort_by_id(&r->value, &r->arena);
+        e = r->by_id == NULL ? ERR_BUSY : ERR_OK;
+    }
     if (e != ERR_OK) {
         arena_done(&r->arena);
         free(r);
@@ -110,13 +153,8 @@ enum err classic_apply(struct coordinator *c, int16_t type, struct slice key, st
 struct group_metadata_value_member *classic_record_member(const struct classic *c,
                                                           struct slice member_id)
 {
-    for (size_t i = 0; c->durable != NULL && i < c->durable->value.members_count; i++) {
-        struct group_metadata_value_member *m = &c->durable->value.members[i];
-        if (slice_equal(m->member_id, member_id)) {
-            return m;
-        }
-    }
-    return NULL;
+    const struct classic_record *r = c->durable;
+    return r == NULL ? NULL : classic_find_by_id(r->by_id, r->value.members_count, member_id);
 }
 
 uint64_t classic_digest(const struct group *g)

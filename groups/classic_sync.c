@@ -1,6 +1,4 @@
 /* SyncGroup, Heartbeat, LeaveGroup, and whether a member may commit offsets. */
-#include <stdlib.h>
-
 #include "groups/classic_priv.h"
 #include "kafka/proto/heartbeat.h"
 #include "kafka/proto/leave_group.h"
@@ -77,39 +75,19 @@ static void on_assigned(struct classic *c, enum err e)
     classic_stop_waiting_for_syncs(c);
 }
 
-static int compare_members(const void *a, const void *b)
-{
-    const struct group_metadata_value_member *const *left = a;
-    const struct group_metadata_value_member *const *right = b;
-    return slice_compare((*left)->member_id, (*right)->member_id);
-}
-
-static int compare_id(const void *id, const void *member)
-{
-    const struct slice *left = id;
-    const struct group_metadata_value_member *const *right = member;
-    return slice_compare(*left, (*right)->member_id);
-}
-
 /* Who is named twice has the last, who is not named nothing; strangers do not count. False without
  * memory. */
 static bool add_assignments(struct classic_draft *d, const struct sync_group_request *in)
 {
-    const size_t count = d->value.members_count;
-    struct group_metadata_value_member **sorted =
-        arena_alloc_array(&d->arena, count, sizeof(struct group_metadata_value_member *));
-    if (sorted == NULL) {
+    struct group_metadata_value_member **by_id = classic_sort_by_id(&d->value, &d->arena);
+    if (by_id == NULL) {
         return false;
     }
-    for (size_t i = 0; i < count; i++) {
-        sorted[i] = &d->value.members[i];
-    }
-    qsort(sorted, count, sizeof(sorted[0]), compare_members);
     for (size_t i = 0; i < in->assignments_count; i++) {
-        struct group_metadata_value_member **found =
-            bsearch(&in->assignments[i].member_id, sorted, count, sizeof(sorted[0]), compare_id);
+        struct group_metadata_value_member *found =
+            classic_find_by_id(by_id, d->value.members_count, in->assignments[i].member_id);
         if (found != NULL) {
-            (*found)->assignment = in->assignments[i].assignment;
+            found->assignment = in->assignments[i].assignment;
         }
     }
     return true;

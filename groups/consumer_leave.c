@@ -15,15 +15,27 @@ enum {
 
 /* ---- what it takes ---- */
 
-static uint32_t
-count_of_regex(struct slice text, struct consumer_member *const *members, size_t count)
+/* Patterns that nobody is left of. */
+static void put_unused_regexes(struct consumer *c,
+                               struct proposal *p,
+                               struct consumer_member *const *members,
+                               size_t count)
 {
-    uint32_t found = 0;
     for (size_t i = 0; i < count; i++) {
         const struct member_metadata *metadata = members[i]->metadata;
-        found += metadata != NULL && slice_equal(metadata->v.subscribed_topic_regex, text);
+        struct consumer_regex *r =
+            metadata == NULL ? NULL : consumer_regex_find(c, metadata->v.subscribed_topic_regex);
+        if (r != NULL) {
+            r->going_count++;
+        }
     }
-    return found;
+    list_for_each (link, &c->regexes) {
+        struct consumer_regex *r = container_of(link, struct consumer_regex, link);
+        if (r->is_resolved && r->going_count == r->members_count) {
+            consumer_put_regex_tombstone(c->g, p, r->text);
+        }
+        r->going_count = 0;
+    }
 }
 
 static void mark_going(struct consumer_member *const *members, size_t count, bool is_going)
@@ -47,12 +59,7 @@ void consumer_put_removal(struct consumer *c,
     for (size_t i = 0; i < count; i++) {
         consumer_put_member_tombstones(p, members[i]);
     }
-    list_for_each (link, &c->regexes) {
-        const struct consumer_regex *r = container_of(link, struct consumer_regex, link);
-        if (r->is_resolved && count_of_regex(r->text, members, count) == r->members_count) {
-            consumer_put_regex_tombstone(c->g, p, r->text);
-        }
-    }
+    put_unused_regexes(c, p, members, count);
     consumer_put_epoch(c->g, p, c->epoch + 1, c->topics_hash);
 }
 

@@ -133,7 +133,8 @@ struct consumer_topic {
 
 /* A pattern, and what it matched: record type 16. */
 struct consumer_regex {
-    struct list link;
+    struct list link; /* consumer.regexes */
+    struct name_link by_text;
     bool is_resolved; /* There is a record. */
     bool is_stale;    /* Volatile: topics changed since. */
     uint32_t members_count;
@@ -146,6 +147,7 @@ struct consumer_regex {
     uint64_t charged;
 
     struct topic_indexes indexes; /* Scratch. */
+    uint32_t going_count;         /* Scratch: members that a batch in the making takes away. */
 };
 
 struct consumer_resolver;
@@ -164,6 +166,7 @@ struct consumer {
     uint32_t classic_count;      /* Members of the classic protocol. */
     struct name_table topics;    /* struct consumer_topic */
     struct list regexes;
+    struct name_table regexes_by_text;
     struct partition_owners owners; /* Of struct consumer_member. */
     uint64_t charged;
 

@@ -10,14 +10,21 @@ static struct consumer_regex *regex_at(struct list *link)
     return container_of(link, struct consumer_regex, link);
 }
 
+static uint64_t text_hash(const struct consumer *c, struct slice text)
+{
+    return hash_bytes(c->g->c->env->hash_seed, text.data, text.size);
+}
+
 struct consumer_regex *consumer_regex_find(const struct consumer *c, struct slice text)
 {
     if (text.size == 0) {
         return NULL;
     }
-    list_for_each (link, &c->regexes) {
-        if (slice_equal(regex_at(link)->text, text)) {
-            return regex_at(link);
+    const uint64_t hash = text_hash(c, text);
+    list_for_each (link, name_table_bucket(&c->regexes_by_text, hash)) {
+        struct consumer_regex *r = container_of(name_link_at(link), struct consumer_regex, by_text);
+        if (r->by_text.hash == hash && slice_equal(r->text, text)) {
+            return r;
         }
     }
     return NULL;
@@ -34,6 +41,12 @@ static enum err get(struct consumer *c, struct slice text, struct consumer_regex
         uint8_t *copy = (uint8_t *)(r + 1);
         memcpy(copy, text.data, text.size);
         r->text = slice_of(copy, text.size);
+        list_init(&r->by_text.link);
+        const enum err e = name_table_add(&c->regexes_by_text, &r->by_text, text_hash(c, text));
+        if (e != ERR_OK) {
+            free(r);
+            return e;
+        }
         list_push_back(&c->regexes, &r->link);
         consumer_charge(c, &r->charged, sizeof(*r) + text.size);
     }
@@ -55,6 +68,7 @@ static void drop_unused(struct consumer *c, struct consumer_regex *r)
     if (r->members_count == 0 && !r->is_resolved) {
         forget_topics(c, r);
         list_remove(&r->link);
+        name_table_remove(&c->regexes_by_text, &r->by_text);
         consumer_charge(c, &r->charged, 0);
         free(r);
     }
@@ -155,6 +169,7 @@ void consumer_regexes_done(struct consumer *c)
         r->is_resolved = false;
         drop_unused(c, r);
     }
+    name_table_done(&c->regexes_by_text);
 }
 
 uint64_t consumer_regexes_digest(const struct consumer *c)
