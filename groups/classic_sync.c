@@ -162,6 +162,19 @@ check_sync(const struct group *g, const struct group_call *call, struct classic_
     return has_protocol && !is_same ? KAFKA_INCONSISTENT_GROUP_PROTOCOL : KAFKA_NONE;
 }
 
+/* Waits for the leader's assignment; the leader brings it. */
+static void await_assignment(struct classic *c, struct classic_member *m, struct group_call *call)
+{
+    const bool is_hurried = call->is_hurried;
+    classic_member_keep_sync(m, call);
+    if (m == c->leader) {
+        assign(c, call->in);
+    }
+    if (is_hurried && m->sync == call) { /* Still: whoever sent it is gone. */
+        call->on_cancel(call);
+    }
+}
+
 void classic_sync(struct group *g, struct group_call *call)
 {
     struct classic_member *m = NULL;
@@ -180,10 +193,7 @@ void classic_sync(struct group *g, struct group_call *call)
         break;
     case CLASSIC_COMPLETING:
         m->is_sync_due = false;
-        classic_member_keep_sync(m, call);
-        if (m == c->leader) {
-            assign(c, call->in);
-        }
+        await_assignment(c, m, call);
         break;
     case CLASSIC_STABLE:
         m->is_sync_due = false;

@@ -449,12 +449,11 @@ void coordinator_cancel(struct coordinator *c, struct group_call *call, struct g
         return;
     }
     /* At the gate it stays: its turn comes soon, and what it asks for is to happen (a leave, a
-     * commit), although nobody waits for the answer. But who would wait for others there is gone.
-     */
-    const bool is_to_wait = call->kind == GROUP_JOIN || call->kind == GROUP_SYNC;
+     * commit, a leader's assignment), although nobody waits for the answer. But who would only wait
+     * for others there is gone. */
     call->is_hurried = true;
     struct group *g = call->group;
-    if (is_to_wait && g != NULL) {
+    if (call->kind == GROUP_JOIN && g != NULL) {
         group_refuse(c, call, KAFKA_COORDINATOR_NOT_AVAILABLE, NULL);
         group_run(g);
     }

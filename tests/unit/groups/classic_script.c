@@ -431,6 +431,18 @@ static void do_write(struct play *p)
     rig_commit_all(p->r);
 }
 
+static void do_full(struct play *p)
+{
+    p->r->leader->memory.size_max = p->r->leader->memory.size;
+}
+
+/* Offsets of it go, in a batch that is under way while batches are held. */
+static void do_no_topic(struct play *p)
+{
+    rig_topic_delete(p->r, word(p));
+    rig_pass_ms(p->r, 1);
+}
+
 static void do_restart(struct play *p)
 {
     rig_restart(p->r);
@@ -462,6 +474,8 @@ static const struct {
     {"hold", do_hold},
     {"release", do_release},
     {"write", do_write},
+    {"full", do_full},
+    {"no-topic", do_no_topic},
     {"restart", do_restart},
     {"handover", do_handover},
     {"resign", do_resign},

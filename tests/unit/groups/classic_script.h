@@ -10,6 +10,8 @@
  *   describe         [v=6]
  *   pass MS, cancel NAME, restart, handover, resign
  *   hold, write, fail ERR, release       what becomes of batches: rig.h
+ *   no-topic NAME                        its offsets go, alone
+ *   full                                 groups have taken all their memory
  *
  * A NAME stands for the member id that the last join under it was answered with; gen is what the
  * member knows. What came of it: all answers since the line before, "a join generation=1 leader=a

@@ -9,7 +9,7 @@
 #include "kafka/proto/leave_group.h"
 #include "kafka/proto/offset_commit.h"
 
-#include "tests/unit/groups/rig.h"
+#include "tests/unit/groups/classic_script.h"
 
 Test(coordinator, forgets_a_group_that_nothing_is_known_of)
 {
@@ -85,6 +85,23 @@ Test(coordinator, who_says_goodbye_and_hangs_up_has_left)
     rig_free(r);
 }
 
+/* Of partition 0 of the topic, by nobody. */
+static void commit(struct rig *r, const char *topic)
+{
+    struct offset_commit_request *in = rig_alloc(r, 1, sizeof(*in));
+    offset_commit_request_init(in);
+    in->group_id = slice_of_string("g");
+    in->topics = rig_alloc(r, 1, sizeof(*in->topics));
+    in->topics_count = 1;
+    offset_commit_request_topic_init(in->topics);
+    in->topics->name = rig_text(r, topic);
+    in->topics->partitions = rig_alloc(r, 1, sizeof(*in->topics->partitions));
+    in->topics->partitions_count = 1;
+    offset_commit_request_partition_init(in->topics->partitions);
+    in->topics->partitions->committed_offset = 1;
+    (void)rig_send(r, GROUP_COMMIT, 8, "g", in);
+}
+
 /* A join whose client is gone must not begin to wait for others. */
 Test(coordinator, a_join_cancelled_at_the_gate_is_over)
 {
@@ -101,22 +118,40 @@ Test(coordinator, a_join_cancelled_at_the_gate_is_over)
     in.protocol_type = slice_of_string("consumer");
     in.protocols = &protocol;
     in.protocols_count = 1;
-    struct offset_commit_request commit;
-    offset_commit_request_init(&commit);
-    commit.group_id = in.group_id;
-    struct offset_commit_request_partition partition = {.committed_offset = 1};
-    struct offset_commit_request_topic topic = {
-        .name = slice_of_string("t"), .partitions = &partition, .partitions_count = 1};
-    commit.topics = &topic;
-    commit.topics_count = 1;
     rig_topic(r, "t", 1);
     r->is_holding = true;
-    (void)rig_send(r, GROUP_COMMIT, 8, "g", &commit); /* Its batch is under way. */
+    commit(r, "t"); /* Its batch is under way. */
     struct rig_call *join = rig_send(r, GROUP_JOIN, 3, "g", &in);
     cr_assert(not(join->is_answered));
     rig_cancel(join);
     cr_assert(join->is_answered);
     r->is_holding = false;
     rig_commit_all(r);
+    rig_free(r);
+}
+
+/* What the leader decided is for all, whoever hangs up meanwhile. */
+Test(coordinator, an_assignment_cancelled_at_the_gate_is_given)
+{
+    struct rig *r = rig_new();
+    rig_topic(r, "u", 1);
+    commit(r, "u");
+    play(r,
+         "join a v=3\n"
+         "join b v=3\n"
+         "join c v=3\n"
+         "pass 0 => a join generation=1 protocol=range leader=a members=a(m),b(m),c(m) | "
+         "b join generation=1 protocol=range leader=a | "
+         "c join generation=1 protocol=range leader=a\n"
+         "sync b\n"
+         "hold\n"
+         "no-topic u\n"
+         "sync c\n"
+         "cancel c\n"
+         "sync a give=a:x;b:y;c:z\n"
+         "cancel a\n"
+         "release => b sync ok assignment=y\n"
+         "sync a => a sync ok assignment=x\n"
+         "sync c => c sync ok assignment=z\n");
     rig_free(r);
 }
