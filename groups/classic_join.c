@@ -144,21 +144,20 @@ static bool has_room(const struct classic *c,
                      const struct classic_member *m,
                      const struct join_group_request *in)
 {
-    const struct coordinator_env *env = classic_coordinator(c)->env;
-    const size_t before = m == NULL ? 0 : m->protocols->metadata_size;
-    size_t size = 0;
-    for (size_t i = 0; i < in->protocols_count; i++) {
-        size += in->protocols[i].metadata.size;
-    }
-    if (m != NULL && size <= before) {
+    const struct group_memory *memory = classic_coordinator(c)->env->memory;
+    const int64_t before = m == NULL ? 0 : (int64_t)m->protocols->said_size;
+    const int64_t growth = (int64_t)classic_said_size(in->protocols, in->protocols_count) - before;
+    if (m != NULL && growth <= 0) {
         return true;
     }
-    size_t all = size - before;
+    int64_t all = growth;
     list_for_each (link, &c->members) {
-        all += classic_member_at(link)->protocols->metadata_size;
+        all += (int64_t)classic_member_at(link)->protocols->said_size;
     }
-    return all <= CLASSIC_METADATA_SIZE_MAX && group_memory_has_room(env->memory, size * 2) &&
-           (m != NULL || env->memory->members_count < env->memory->members_max);
+    const int64_t member_size = m == NULL ? (int64_t)sizeof(*m) : 0;
+    return all <= CLASSIC_METADATA_SIZE_MAX &&
+           group_memory_has_room(memory, 2 * growth + member_size) &&
+           (m != NULL || memory->members_count < memory->members_max);
 }
 
 /* ---- new members ---- */

@@ -59,32 +59,35 @@ void classic_identity_free(struct classic *c, struct classic_identity *i)
 
 /* ---- what ---- */
 
+size_t classic_said_size(const struct join_group_request_protocol *items, size_t count)
+{
+    size_t size = 0;
+    for (size_t i = 0; i < count; i++) {
+        size += items[i].name.size + items[i].metadata.size;
+    }
+    return size;
+}
+
 struct classic_protocols *classic_protocols_new(struct classic *c,
                                                 const struct join_group_request_protocol *items,
                                                 size_t count)
 {
-    size_t texts_size = 0;
-    size_t metadata_size = 0;
-    for (size_t i = 0; i < count; i++) {
-        texts_size += items[i].name.size;
-        metadata_size += items[i].metadata.size;
-    }
+    const size_t said_size = classic_said_size(items, count);
     struct classic_protocols *p = NULL;
-    const size_t size = sizeof(*p) + count * sizeof(p->items[0]) + texts_size + metadata_size + 1;
+    const size_t size = sizeof(*p) + count * sizeof(p->items[0]) + said_size + 1;
     p = malloc(size);
     if (p == NULL) {
         return NULL;
     }
     p->charged = size;
-    p->metadata_size = metadata_size;
+    p->said_size = said_size;
     p->count = count;
     uint8_t *at = (uint8_t *)&p->items[count];
     for (size_t i = 0; i < count; i++) {
+        const struct slice metadata = items[i].metadata;
         p->items[i].name = put_text(&at, items[i].name);
-        p->items[i].metadata = put_text(&at, items[i].metadata);
-        if (slice_is_null(p->items[i].metadata)) {
-            p->items[i].metadata = slice_of(at, 0); /* Null means that it is not spoken. */
-        }
+        /* Null means that it is not spoken. */
+        p->items[i].metadata = put_text(&at, slice_is_null(metadata) ? slice_of("", 0) : metadata);
     }
     group_memory_take(memory_of(c), size);
     return p;

@@ -57,7 +57,7 @@ struct classic_record {
 /* What a member speaks, in its order. One allocation. */
 struct classic_protocols {
     size_t charged;
-    size_t metadata_size; /* Of all. */
+    size_t said_size; /* Of all names and metadata. */
     size_t count;
     struct join_group_request_protocol items[];
 };
@@ -164,6 +164,7 @@ struct classic_identity *classic_member_rename(struct classic_member *m,
 /* NULL without memory. */
 struct classic_identity *classic_identity_new(struct classic *c, const struct classic_identity *of);
 void classic_identity_free(struct classic *c, struct classic_identity *i);
+size_t classic_said_size(const struct join_group_request_protocol *items, size_t count);
 struct classic_protocols *classic_protocols_new(struct classic *c,
                                                 const struct join_group_request_protocol *items,
                                                 size_t count);

@@ -93,6 +93,16 @@ static bool add_assignments(struct classic_draft *d, const struct sync_group_req
     return true;
 }
 
+static int64_t size_of_assignments(const struct group_metadata_value *v)
+{
+    int64_t size = 0;
+    for (size_t i = 0; i < v->members_count; i++) {
+        size += (int64_t)v->members[i].assignment.size;
+    }
+    return size;
+}
+
+/* False without room. */
 static bool draft_assigned(const struct classic *c,
                            const struct sync_group_request *in,
                            struct classic_draft *d)
@@ -100,7 +110,6 @@ static bool draft_assigned(const struct classic *c,
     if (!classic_draft_init(d, c, c->members_count)) {
         return false;
     }
-    size_t size = 0;
     list_for_each (link, &c->members) {
         const struct classic_member *m = classic_member_at(link);
         struct group_metadata_value_member *to = &d->value.members[d->value.members_count++];
@@ -116,10 +125,9 @@ static bool draft_assigned(const struct classic *c,
     if (!add_assignments(d, in)) {
         return false;
     }
-    for (size_t i = 0; i < d->value.members_count; i++) {
-        size += d->value.members[i].assignment.size;
-    }
-    return group_memory_has_room(classic_coordinator(c)->env->memory, size);
+    const int64_t before = c->durable == NULL ? 0 : size_of_assignments(&c->durable->value);
+    return group_memory_has_room(classic_coordinator(c)->env->memory,
+                                 size_of_assignments(&d->value) - before);
 }
 
 static void assign(struct classic *c, const struct sync_group_request *in)

@@ -4,8 +4,8 @@
 #include "core/assert.h"
 #include "core/rand.h"
 #include "groups/classic.h"
+#include "groups/classic_priv.h"
 #include "groups/consumer_priv.h"
-#include "groups/memory.h"
 #include "kafka/proto/consumer_protocol_subscription.h"
 #include "kafka/proto/heartbeat.h"
 #include "kafka/proto/join_group.h"
@@ -119,21 +119,12 @@ static enum kafka_error find_speaker(const struct consumer *c,
     return KAFKA_NONE;
 }
 
-static bool has_room(const struct consumer *c,
-                     const struct join_group_request *in,
-                     const struct consumer_speaker *who)
+static bool has_place(const struct consumer *c, const struct consumer_speaker *who)
 {
     const struct coordinator_env *env = c->g->c->env;
     const bool is_new = who->member == NULL && who->former == NULL;
-    uint64_t size = sizeof(struct consumer_member);
-    for (size_t i = 0; i < in->protocols_count; i++) {
-        size += 2 * in->protocols[i].metadata.size;
-    }
-    if (is_new && (c->members.count >= (uint32_t)env->settings->consumer_members_max ||
-                   env->memory->members_count >= env->memory->members_max)) {
-        return false;
-    }
-    return group_memory_has_room(env->memory, size);
+    return !is_new || (c->members.count < (uint32_t)env->settings->consumer_members_max &&
+                       env->memory->members_count < env->memory->members_max);
 }
 
 /* With another member id than the client's. */
@@ -272,6 +263,8 @@ static void join(struct group *g, struct group_call *call, const struct consumer
         refuse(g, call, KAFKA_COORDINATOR_NOT_AVAILABLE);
     } else if (!read_join(b, &v)) {
         refuse_as(g, call, KAFKA_INCONSISTENT_GROUP_PROTOCOL, slice_of("", 0));
+    } else if (!consumer_has_room(g, who, &v)) {
+        refuse_as(g, call, KAFKA_GROUP_MAX_SIZE_REACHED, slice_of("", 0));
     } else if (who->former != NULL && is_last_of_its_kind(g->consumer, who->former)) {
         consumer_downgrade(b, who->former, &v);
     } else {
@@ -301,7 +294,7 @@ void consumer_classic_join(struct group *g, struct group_call *call)
         return;
     }
     const bool is_dynamic = slice_is_null(in->group_instance_id);
-    if (!has_room(c, in, &who)) {
+    if (!has_place(c, &who)) {
         refuse_as(g, call, KAFKA_GROUP_MAX_SIZE_REACHED, slice_of("", 0));
     } else if (in->member_id.size == 0 && is_dynamic &&
                call->version >= MEMBER_ID_REQUIRED_VERSION) {

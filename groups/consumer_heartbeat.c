@@ -13,8 +13,7 @@ enum {
     /* With more members on a shard none is kept: some clients send one per second instead. */
     HELD_MEMBERS_MAX = 10000,
     TEXT_SIZE_MAX = 512,
-    TEXT_ID_MAX = 128,         /* What messages show of an id. */
-    MEMBER_SIZE_MIN = 1 << 10, /* What a member takes besides its names. */
+    TEXT_ID_MAX = 128, /* What messages show of an id. */
 };
 
 #define SHOWN(text) slice_shown((text), TEXT_ID_MAX), (const char *)(text).data
@@ -361,18 +360,9 @@ static bool check_epoch(struct consumer_beat *b, const struct consumer_member *m
     return false;
 }
 
-/* ---- whether there is room ---- */
+/* ---- whether there is a place for it ---- */
 
-static uint64_t size_of_request(const struct consumer_group_heartbeat_request *in)
-{
-    uint64_t size = MEMBER_SIZE_MIN + in->subscribed_topic_regex.size;
-    for (size_t i = 0; i < in->subscribed_topic_names_count; i++) {
-        size += sizeof(struct consumer_topic) + 2 * in->subscribed_topic_names[i].size;
-    }
-    return size;
-}
-
-static bool check_room(struct consumer_beat *b, const struct consumer_speaker *who)
+static bool check_place(struct consumer_beat *b, const struct consumer_speaker *who)
 {
     const struct coordinator_env *env = b->g->c->env;
     const struct consumer *c = b->g->consumer;
@@ -394,12 +384,6 @@ static bool check_room(struct consumer_beat *b, const struct consumer_speaker *w
                      "The groups of this broker have reached coreflume.groups.members.max.");
         return false;
     }
-    const bool is_growing = is_new || in_of(b)->subscribed_topic_names_count > 0;
-    if (is_growing && !group_memory_has_room(env->memory, size_of_request(in_of(b)))) {
-        group_refuse(
-            b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "groups take all their memory");
-        return false;
-    }
     return true;
 }
 
@@ -413,10 +397,16 @@ static void say(struct consumer_beat *b, const struct consumer_speaker *who)
     if (b->call->was_kept) {
         assert(base != NULL); /* Its member was settled: it has an epoch, and find_speaker it. */
         consumer_say(b, who, &base->metadata->v);
-    } else if (merge_metadata(b, base == NULL ? NULL : base->metadata, &v)) {
-        consumer_say(b, who, &v);
-    } else {
+    } else if (!merge_metadata(b, base == NULL ? NULL : base->metadata, &v)) {
         group_refuse(b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory");
+    } else if (!consumer_has_room(b->g, who, &v)) {
+        if (who->member != NULL) { /* Stays in, as what it said before. */
+            member_touch(who->member);
+        }
+        group_refuse(
+            b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "groups take all their memory");
+    } else {
+        consumer_say(b, who, &v);
     }
 }
 
@@ -482,7 +472,7 @@ static void beat(struct consumer_beat *b)
     if (who.member != NULL && !check_epoch(b, who.member)) {
         return;
     }
-    if (check_room(b, &who)) {
+    if (check_place(b, &who)) {
         say(b, &who);
     }
 }

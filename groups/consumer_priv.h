@@ -327,6 +327,10 @@ struct consumer_speaker {
 
 bool consumer_is_subscription_equal(const struct consumer_group_member_metadata_value *a,
                                     const struct consumer_group_member_metadata_value *b);
+/* For what it says of itself: more than before needs room. */
+bool consumer_has_room(const struct group *g,
+                       const struct consumer_speaker *who,
+                       const struct consumer_group_member_metadata_value *v);
 /* It says v of itself: makes it so, takes the next step, answers. */
 void consumer_say(struct consumer_beat *b,
                   const struct consumer_speaker *who,

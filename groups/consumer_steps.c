@@ -4,6 +4,11 @@
 #include "core/assert.h"
 #include "groups/classic.h"
 #include "groups/consumer_priv.h"
+#include "groups/memory.h"
+
+enum {
+    MEMBER_SIZE_MIN = 1 << 10, /* What a member takes at least. */
+};
 
 static void refuse_failed(struct proposal *p, enum err e)
 {
@@ -113,6 +118,40 @@ bool consumer_is_subscription_equal(const struct consumer_group_member_metadata_
         }
     }
     return true;
+}
+
+static uint64_t size_of_classic(const struct consumer_group_member_metadata_value_classic *classic)
+{
+    uint64_t size = 0;
+    for (size_t i = 0; classic != NULL && i < classic->supported_protocols_count; i++) {
+        const struct consumer_group_member_metadata_value_protocol *p =
+            &classic->supported_protocols[i];
+        size += sizeof(*p) + p->name.size + p->metadata.size;
+    }
+    return size;
+}
+
+/* What a member takes that says this. Short texts are no matter: a member that comes back from
+ * another host says no more than before. */
+static uint64_t size_of(const struct consumer_group_member_metadata_value *v)
+{
+    const uint64_t texts_size = v->instance_id.size + v->rack_id.size + v->client_id.size +
+                                v->client_host.size + v->server_assignor.size;
+    uint64_t size = texts_size > MEMBER_SIZE_MIN ? texts_size : MEMBER_SIZE_MIN;
+    size += v->subscribed_topic_regex.size + size_of_classic(v->classic_member_metadata);
+    for (size_t i = 0; i < v->subscribed_topic_names_count; i++) {
+        size += sizeof(struct consumer_topic) + 2 * v->subscribed_topic_names[i].size;
+    }
+    return size;
+}
+
+bool consumer_has_room(const struct group *g,
+                       const struct consumer_speaker *who,
+                       const struct consumer_group_member_metadata_value *v)
+{
+    const struct consumer_member *base = who->member != NULL ? who->member : who->former;
+    const uint64_t before = base == NULL ? 0 : size_of(&base->metadata->v);
+    return group_memory_has_room(g->c->env->memory, (int64_t)size_of(v) - (int64_t)before);
 }
 
 /* Whether the record of it would say anything else. */

@@ -19,9 +19,11 @@ struct group_memory {
     uint64_t members_max;
 };
 
-static inline bool group_memory_has_room(const struct group_memory *m, uint64_t size)
+/* growth: what will be taken, less what will be given back for it. Who takes no more than before
+ * always has room: members that are in stay in. */
+static inline bool group_memory_has_room(const struct group_memory *m, int64_t growth)
 {
-    return m->size < m->size_max && size <= m->size_max - m->size;
+    return growth <= 0 || (m->size < m->size_max && (uint64_t)growth <= m->size_max - m->size);
 }
 
 static inline void group_memory_take(struct group_memory *m, uint64_t size)

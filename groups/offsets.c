@@ -118,7 +118,7 @@ static enum kafka_error
 reserve(struct commit *c, struct slice topic, const struct offset_value *value)
 {
     const uint64_t growth = offset_table_growth(offsets_table(c->g), topic, value);
-    if (growth > 0 && !group_memory_has_room(c->g->c->env->memory, c->growth + growth)) {
+    if (growth > 0 && !group_memory_has_room(c->g->c->env->memory, (int64_t)(c->growth + growth))) {
         return KAFKA_COORDINATOR_NOT_AVAILABLE;
     }
     c->growth += growth;

@@ -582,3 +582,19 @@ Test(classic, all_groups_have_so_much_memory_at_most)
     play(r, "join b v=3 protocols=range:0123456789 => b join GROUP_MAX_SIZE_REACHED\n");
     rig_free(r);
 }
+
+Test(classic, without_memory_left_a_group_goes_on_that_takes_no_more)
+{
+    run("join a v=3\n"
+        "pass 0 => a join generation=1 protocol=range leader=a members=a(m)\n"
+        "sync a give=a:xyz => a sync ok assignment=xyz\n"
+        "full\n"
+        "join b v=3 => b join GROUP_MAX_SIZE_REACHED\n"
+        "join a => a join generation=2 protocol=range leader=a members=a(m)\n"
+        "sync a give=a:123 => a sync ok assignment=123\n"
+        "join a protocols=range:n => a join generation=3 protocol=range leader=a members=a(n)\n"
+        "join a protocols=range:mm => a join GROUP_MAX_SIZE_REACHED\n"
+        "sync a give=a:1234 => a sync UNKNOWN_SERVER_ERROR\n"
+        "join a protocols=range:n => a join generation=4 protocol=range leader=a members=a(n)\n"
+        "sync a give=a:321 => a sync ok assignment=321\n");
+}

@@ -209,6 +209,39 @@ Test(consumer, who_finds_no_room_is_told_to_try_again)
     rig_free(r);
 }
 
+/* All there is to say, as clients do after a failure; NULL ends the topics. */
+static const struct consumer_group_heartbeat_response *
+say_all(struct rig *r, const char *member, int32_t epoch, const char *const *topics)
+{
+    struct consumer_group_heartbeat_request *in = new_request(r, member, epoch);
+    in->rebalance_timeout_ms = 60000;
+    in->topic_partitions = rig_alloc(r, 1, sizeof(*in->topic_partitions));
+    in->subscribed_topic_names = rig_alloc(r, 4, sizeof(struct slice));
+    for (size_t i = 0; topics[i] != NULL; i++) {
+        in->subscribed_topic_names[i] = rig_text(r, topics[i]);
+        in->subscribed_topic_names_count++;
+    }
+    return send(r, in);
+}
+
+Test(consumer, who_is_in_stays_in_without_memory_left)
+{
+    static const char *const AS_BEFORE[] = {"t", NULL};
+    static const char *const MORE[] = {"t", "u", NULL};
+    struct rig *r = rig_new();
+    rig_topic(r, "t", 2);
+    (void)join(r, "a", "t", NULL);
+    r->leader->memory.size_max = r->leader->memory.size;
+    for (int i = 0; i < 3; i++) {
+        rig_pass_ms(r, 30000);
+        cr_assert(eq(i16, say_all(r, "a", 2, AS_BEFORE)->error_code, KAFKA_NONE));
+        rig_pass_ms(r, 30000);
+        cr_assert(eq(i16, say_all(r, "a", 2, MORE)->error_code, KAFKA_COORDINATOR_NOT_AVAILABLE));
+    }
+    rig_restart(r);
+    rig_free(r);
+}
+
 /* Patterns are matched in turns: many topics, and a pattern that has many states. */
 Test(consumer, a_pattern_over_many_topics_takes_turns)
 {
