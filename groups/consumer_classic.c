@@ -74,6 +74,51 @@ static enum kafka_error find_classic(const struct consumer *c,
     return e;
 }
 
+/* ---- what they speak ---- */
+
+struct slice consumer_classic_metadata(const struct consumer_group_member_metadata_value *v,
+                                       struct slice protocol)
+{
+    const struct consumer_group_member_metadata_value_classic *classic = v->classic_member_metadata;
+    for (size_t i = 0; i < classic->supported_protocols_count; i++) {
+        if (slice_equal(classic->supported_protocols[i].name, protocol)) {
+            return classic->supported_protocols[i].metadata;
+        }
+    }
+    return (struct slice){0};
+}
+
+struct question {
+    struct slice protocol;
+    bool is_spoken; /* By all that were asked. */
+};
+
+static void ask(void *context, struct consumer_member *m)
+{
+    struct question *q = context;
+    if (q->is_spoken && member_is_classic(m) && !m->is_going) {
+        q->is_spoken = !slice_is_null(consumer_classic_metadata(&m->metadata->v, q->protocol));
+    }
+}
+
+bool consumer_classic_do_all_speak(const struct consumer *c, struct slice protocol)
+{
+    struct question q = {protocol, true};
+    consumer_for_each_member(c, ask, &q);
+    return q.is_spoken;
+}
+
+/* Else the group could not become classic again: as classic_fits. */
+static bool fits(const struct consumer *c, const struct join_group_request *in)
+{
+    for (size_t i = 0; i < in->protocols_count; i++) {
+        if (consumer_classic_do_all_speak(c, in->protocols[i].name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- JoinGroup: what is checked ---- */
 
 static enum kafka_error check_join(const struct group *g, const struct join_group_request *in)
@@ -83,7 +128,8 @@ static enum kafka_error check_join(const struct group *g, const struct join_grou
         in->session_timeout_ms > s->session_timeout_ms_max) {
         return KAFKA_INVALID_SESSION_TIMEOUT;
     }
-    if (in->protocols_count == 0 || !slice_equal_string(in->protocol_type, PROTOCOL_TYPE)) {
+    if (in->protocols_count == 0 || in->protocols_count > CLASSIC_PROTOCOLS_MAX ||
+        !slice_equal_string(in->protocol_type, PROTOCOL_TYPE) || !fits(g->consumer, in)) {
         return KAFKA_INCONSISTENT_GROUP_PROTOCOL;
     }
     return KAFKA_NONE;

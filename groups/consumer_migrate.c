@@ -223,39 +223,18 @@ struct downgrade {
     struct arena *a;
     struct group_metadata_value v;
     struct slice protocol;
-    bool is_spoken; /* That protocol is, by all that were looked at. */
+    bool is_spoken; /* That protocol is, by all of them. */
     bool is_failed;
 };
 
-static struct slice metadata_for(const struct consumer_group_member_metadata_value *v,
-                                 struct slice protocol)
-{
-    const struct consumer_group_member_metadata_value_classic *classic = v->classic_member_metadata;
-    for (size_t i = 0; i < classic->supported_protocols_count; i++) {
-        if (slice_equal(classic->supported_protocols[i].name, protocol)) {
-            return classic->supported_protocols[i].metadata;
-        }
-    }
-    return (struct slice){0};
-}
-
-static void look_whether_spoken(void *context, struct consumer_member *m)
-{
-    struct downgrade *d = context;
-    if (!m->is_going) {
-        d->is_spoken = d->is_spoken && !slice_is_null(metadata_for(&m->metadata->v, d->protocol));
-    }
-}
-
-/* The first of v's that all speak, else v's first. */
+/* The first of v's that all speak; else v's first, if records say that there is none. */
 static void choose_protocol(struct downgrade *d,
                             const struct consumer_group_member_metadata_value *v)
 {
     const struct consumer_group_member_metadata_value_classic *classic = v->classic_member_metadata;
     for (size_t i = 0; i < classic->supported_protocols_count; i++) {
         d->protocol = classic->supported_protocols[i].name;
-        d->is_spoken = true;
-        consumer_for_each_member(d->c, look_whether_spoken, d);
+        d->is_spoken = consumer_classic_do_all_speak(d->c, d->protocol);
         if (d->is_spoken) {
             return;
         }
@@ -281,7 +260,7 @@ static void add_back(struct downgrade *d,
     to->client_host = from->client_host;
     to->rebalance_timeout = from->rebalance_timeout_ms;
     to->session_timeout = from->classic_member_metadata->session_timeout_ms;
-    to->subscription = metadata_for(from, d->protocol);
+    to->subscription = consumer_classic_metadata(from, d->protocol);
     if (slice_is_null(to->subscription)) {
         to->subscription = slice_of("", 0);
     }

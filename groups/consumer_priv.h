@@ -338,6 +338,11 @@ void consumer_say(struct consumer_beat *b,
 
 /* ---- consumer_classic.c ---- */
 
+/* What a classic member says in that protocol; null if it does not speak it. */
+struct slice consumer_classic_metadata(const struct consumer_group_member_metadata_value *v,
+                                       struct slice protocol);
+/* All classic members do, but those that are going. */
+bool consumer_classic_do_all_speak(const struct consumer *c, struct slice protocol);
 /* Of a classic member that neither leads nor is told of others. */
 void consumer_answer_join(struct consumer_beat *b, int32_t generation, struct slice protocol);
 

@@ -33,8 +33,6 @@ EXPLAINED = [
     (r"^fetches/.*: null member: .*: -1 \| 25$", "an epoch without a member id is a member unknown, not an unknown server error"),
     (r"^offset_deletes/.* simple: (again|twice|after): ", "a group that is nothing but its offsets goes with the last of them"),
     (r"^joins_of_members/describe_groups .*stable: then v\d: .*member_assignment:", "the last assignment is shown until there is another"),
-    (r"^joins_of_members/join_group .*consumer: no protocol in common: (error_code: 23 \| 79|member_id:)",
-     "a member id comes first in a consumer group; what the member can do is judged when it joins with that"),
     (r"^static_joins/join_group .*: consumer: taken over with more: generation_id: 0 \|",
      "no group has a generation 0: a member that takes over with another subscription is told the group's, and to join again"),
 

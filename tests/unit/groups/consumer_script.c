@@ -492,6 +492,23 @@ static void print_answered(struct script *s)
     }
 }
 
+/* protocols=a,b: all with the same metadata. */
+static void
+set_protocols(const struct script *s, const struct person *p, struct join_group_request *in)
+{
+    const char *text = option(s, "protocols");
+    char *copy = (char *)(uintptr_t)rig_text(s->r, text == NULL ? "range" : text).data;
+    const struct slice metadata =
+        option(s, "malformed") != NULL ? slice_of_string("?") : subscription_of(s, p);
+    in->protocols = rig_alloc(s->r, WORDS_MAX, sizeof(in->protocols[0]));
+    for (char *save = NULL, *name = strtok_r(copy, ",", &save); name != NULL;
+         name = strtok_r(NULL, ",", &save)) {
+        cr_assert(lt(sz, in->protocols_count, WORDS_MAX));
+        in->protocols[in->protocols_count].name = slice_of_string(name);
+        in->protocols[in->protocols_count++].metadata = metadata;
+    }
+}
+
 static void do_cjoin(struct script *s)
 {
     struct person *p = person_of(s, s->words[1]);
@@ -506,11 +523,7 @@ static void do_cjoin(struct script *s)
     in->member_id = slice_is_null(in->member_id) ? slice_of("", 0) : in->member_id;
     in->group_instance_id = rig_text(s->r, option(s, "instance"));
     in->protocol_type = rig_text(s->r, type == NULL ? "consumer" : type);
-    in->protocols = rig_alloc(s->r, 1, sizeof(in->protocols[0]));
-    in->protocols_count = 1;
-    in->protocols[0].name = slice_of_string("range");
-    in->protocols[0].metadata =
-        option(s, "malformed") != NULL ? slice_of_string("?") : subscription_of(s, p);
+    set_protocols(s, p, in);
     p->join = rig_send(s->r, GROUP_JOIN, (int16_t)number(s, "api", 3), "g", in);
     if (!p->join->is_answered) {
         print_join(s, p);
@@ -695,6 +708,17 @@ static void do_members_max(struct script *s)
     s->r->settings.consumer_members_max = (int32_t)strtol(s->words[1], NULL, 10);
 }
 
+/* Groups have no memory left; "not-full": plenty again. */
+static void do_full(struct script *s)
+{
+    s->r->leader->memory.size_max = s->r->leader->memory.size;
+}
+
+static void do_not_full(struct script *s)
+{
+    s->r->leader->memory.size_max = SIZE_MAX;
+}
+
 static const struct {
     const char *name;
     size_t words_count;
@@ -716,6 +740,8 @@ static const struct {
     {"fail", 1, do_fail},
     {"members-max", 2, do_members_max},
     {"migration", 2, do_migration},
+    {"full", 1, do_full},
+    {"not-full", 1, do_not_full},
     {"cjoin", 2, do_cjoin},
     {"csync", 2, do_csync},
     {"cbeat", 2, do_cbeat},

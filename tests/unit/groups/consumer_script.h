@@ -11,10 +11,13 @@
  *   > describe                      the group, its members in order
  *   > records                       what was written since the last time
  *   > handover | restart | hold | commit | fail
- *   > members-max 2
+ *   > members-max 2 | migration 3   what the configuration says
+ *   > full | not-full               whether groups have taken all their memory
+ *   > cjoin a topics=t              JoinGroup of a classic member; cbeat, csync, cleave as well
  *
  * Options of heartbeats: epoch, instance, rack, topics (a,b), regex, assignor, timeout, owned
- * (t:0,u:1; "" is none; "all" what its last answers gave it), v (the version), group ("g").
+ * (t:0,u:1; "" is none; "all" what its last answers gave it), v (the version), group ("g"). Those
+ * of cjoin besides: protocols (a,b), api (the version).
  */
 /* clang-format on */
 #pragma once
