@@ -51,6 +51,7 @@ static const struct flag flags[] = {
 enum {
     FLAGS_COUNT = sizeof(flags) / sizeof(flags[0]),
     NAME_SIZE_MAX = 32,
+    SEEN_SIZE_MAX = 68,
 };
 
 /* One argument taken apart. */
@@ -79,6 +80,7 @@ static void say_unknown(const char *name, char why[ARGUMENTS_WHY_SIZE])
                        name);
         return;
     }
+    char seen[SEEN_SIZE_MAX];
     const char *nearest = "";
     size_t distance_min = SIZE_MAX;
     for (size_t i = 0; i < FLAGS_COUNT; i++) {
@@ -88,8 +90,9 @@ static void say_unknown(const char *name, char why[ARGUMENTS_WHY_SIZE])
             nearest = flags[i].name;
         }
     }
+    config_print_visibly(seen, sizeof(seen), name);
     (void)snprintf(
-        why, ARGUMENTS_WHY_SIZE, "unknown option '%.64s', did you mean '%s'?", name, nearest);
+        why, ARGUMENTS_WHY_SIZE, "unknown option '%s', did you mean '%s'?", seen, nearest);
 }
 
 /* Takes the argument at *index, and the one behind it if that is its value. */

@@ -242,9 +242,7 @@ static void print_expected(char *ret_text, size_t size, const struct config_opti
     }
 }
 
-/* As it can be seen: a space that is none, or a byte a terminal would obey, is what is often wrong.
- */
-static void print_visibly(char *ret_text, size_t size, const char *text)
+void config_print_visibly(char *ret_text, size_t size, const char *text)
 {
     size_t at = 0;
     ret_text[0] = '\0';
@@ -261,7 +259,7 @@ static enum err explain_unknown(const struct config_table *t,
                                 char ret_why[CONFIG_WHY_SIZE])
 {
     char seen[128];
-    print_visibly(seen, sizeof(seen), name);
+    config_print_visibly(seen, sizeof(seen), name);
     (void)snprintf(ret_why,
                    CONFIG_WHY_SIZE,
                    "%s%sunknown key '%s', did you mean '%s'?",
@@ -279,7 +277,7 @@ static enum err explain_value(const struct config_option *o,
 {
     char seen[68];
     char expected[160];
-    print_visibly(seen, sizeof(seen), value);
+    config_print_visibly(seen, sizeof(seen), value);
     print_expected(expected, sizeof(expected), o);
     (void)snprintf(ret_why,
                    CONFIG_WHY_SIZE,
@@ -455,7 +453,7 @@ enum err config_set_pair(struct config *c, const char *pair, char ret_why[CONFIG
     const char *equals = strchr(pair, '=');
     if (equals == NULL || equals == pair || (size_t)(equals - pair) >= sizeof(name)) {
         char seen[128];
-        print_visibly(seen, sizeof(seen), pair);
+        config_print_visibly(seen, sizeof(seen), pair);
         (void)snprintf(ret_why, CONFIG_WHY_SIZE, "--set: expected KEY=VALUE, not '%s'", seen);
         return ERR_CONFIG_INVALID;
     }

@@ -76,6 +76,10 @@ enum err config_check(const struct config_table *t,
  * words). ERR_CONFIG_INVALID for a text that config_check refuses, and for strings and lists. */
 enum err config_parse(const struct config_option *o, const char *text, int64_t *ret_number);
 
+/* text as it can be seen: a space that is none, or a byte a terminal would obey, is what is often
+ * wrong. Cut to size - 1 characters. */
+void config_print_visibly(char *ret_text, size_t size, const char *text);
+
 /* The table as Markdown, for docs/configuration.md. */
 void config_print_markdown(const struct config_table *t, FILE *out);
 

@@ -28,10 +28,12 @@ refuse(struct reader *r, size_t line, const char *format, ...)
 {
     int n = snprintf(r->why, CONFIG_WHY_SIZE, "%s:%zu: ", r->input->path, line);
     if (n >= 0 && n < CONFIG_WHY_SIZE) {
+        char text[CONFIG_WHY_SIZE]; /* With names as they stand in the file. */
         va_list args;
         va_start(args, format);
-        (void)vsnprintf(r->why + n, CONFIG_WHY_SIZE - (size_t)n, format, args);
+        (void)vsnprintf(text, sizeof(text), format, args);
         va_end(args);
+        config_print_visibly(r->why + n, CONFIG_WHY_SIZE - (size_t)n, text);
     }
     return ERR_CONFIG_INVALID;
 }

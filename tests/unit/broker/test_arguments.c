@@ -90,6 +90,7 @@ Test(arguments, refusals)
         {{"--node-id", "seven", NULL}, ERR_CONFIG_INVALID, "seven"},
         {{"--config", "/nowhere/x.yaml", NULL}, ERR_NOT_FOUND, "/nowhere/x.yaml"},
         {{"--help", "--wrong", NULL}, ERR_INVALID, "--wrong"},
+        {{"\r--set\n", NULL}, ERR_INVALID, "'\\x0d--set\\x0a'"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct fixture f;

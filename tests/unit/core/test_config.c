@@ -165,6 +165,9 @@ Test(config, refusals_of_the_file_say_where_and_what)
         {"num:\n  partitions: 3\n",
          "coreflume.yaml:2: 'num' holds a nested map: write each key in full, as in 'num.name: "
          "value'"},
+        {"\"num\\nber\":\n  partitions: 3\n",
+         "coreflume.yaml:2: 'num\\x0aber' holds a nested map: write each key in full, as in "
+         "'num\\x0aber.name: value'"},
         {"listeners: [a, [b]]\n",
          "coreflume.yaml:1: the list of 'listeners' may hold plain values only"},
         {"listeners: [\"a,b\"]\n",
