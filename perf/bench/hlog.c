@@ -132,6 +132,7 @@ void hlog_begin(FILE *out, int64_t start_wall_ms)
                   "\"Interval_Compressed_Histogram\"\n",
                   (double)start_wall_ms / 1000,
                   date);
+    (void)fflush(out);
 }
 
 enum err hlog_write(FILE *out, const struct hlog_interval *i)
@@ -148,6 +149,7 @@ enum err hlog_write(FILE *out, const struct hlog_interval *i)
                       (double)i->histogram->value_max / 1000,
                       (int)text.size,
                       (const char *)text.data);
+        (void)fflush(out);
     }
     wbuf_done(&text);
     return e;

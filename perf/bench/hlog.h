@@ -20,7 +20,8 @@ enum err hlog_encode(const struct hdr *h, struct wbuf *w);
 /* The same compressed, in base64, without a terminating zero. ERR_BUSY. */
 enum err hlog_encode_base64(const struct hdr *h, struct wbuf *w);
 
-/* The lines before the first interval. */
+/* The lines before the first interval. They and each interval are written at once: whoever follows
+ * the file sees the run. */
 void hlog_begin(FILE *out, int64_t start_wall_ms);
 
 struct hlog_interval {
