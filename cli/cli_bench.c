@@ -27,7 +27,6 @@ struct bench {
     struct client *client;
     struct bench_options options;
     char made_topic[NAME_SIZE]; /* "": the topic was there, and stays. */
-    int32_t partitions_count;
     FILE *hlog;
     FILE *rows; /* Where people read; NULL: nobody does. */
     json_t *windows;
@@ -103,20 +102,20 @@ static int count_partitions(struct bench *x)
     enum err e = client_describe(x->client, &x->options.topic, 1, &cluster);
     if (e == ERR_OK) {
         e = client_topic_why(x->client, &cluster->topics[0]);
-        x->partitions_count = (int32_t)cluster->topics[0].partitions_count;
+        x->options.partitions_count = (int32_t)cluster->topics[0].partitions_count;
         client_cluster_free(cluster);
     }
     if (e != ERR_OK) {
         return cli_client_fail(x->cli, x->client, e, x->options.topic);
     }
     const size_t consumers = x->options.consumers_count;
-    if (x->options.groups_count == 0 && consumers > (size_t)x->partitions_count) {
+    if (x->options.groups_count == 0 && consumers > (size_t)x->options.partitions_count) {
         return cli_fail(x->cli,
                         CLI_USAGE,
                         "%zu consumers, but %s has %d partitions: without -g each needs one",
                         consumers,
                         x->options.topic,
-                        x->partitions_count);
+                        x->options.partitions_count);
     }
     return CLI_OK;
 }
@@ -183,8 +182,8 @@ static void on_ready(void *context)
                   o->is_replay ? ", replayed" : "");
     (void)fprintf(out,
                   "%d partition%s, %zu producer%s, %zu consumer%s",
-                  x->partitions_count,
-                  x->partitions_count == 1 ? "" : "s",
+                  x->options.partitions_count,
+                  x->options.partitions_count == 1 ? "" : "s",
                   o->producers_count,
                   o->producers_count == 1 ? "" : "s",
                   o->consumers_count,
@@ -241,7 +240,7 @@ static json_t *settings_json(const struct bench *x)
     const struct bench_options *o = &x->options;
     return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:b, s:b, s:f, s:f}",
                      "partitions",
-                     x->partitions_count,
+                     x->options.partitions_count,
                      "producers",
                      (json_int_t)o->producers_count,
                      "consumers",

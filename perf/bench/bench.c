@@ -75,6 +75,7 @@ static enum err open_run(struct run *r, char ret_why[CLIENT_WHY_SIZE])
     const struct consumers_options consumers = {
         .brokers = o->brokers,
         .topic = o->topic,
+        .partitions_count = o->partitions_count,
         .is_new_topic = o->is_new_topic,
         .count = o->consumers_count,
         .groups = o->groups,

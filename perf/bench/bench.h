@@ -52,7 +52,8 @@ enum bench_mode {
 struct bench_options {
     const char *brokers;
     const char *topic;
-    bool is_new_topic; /* It has no records. */
+    int32_t partitions_count; /* Of the topic. */
+    bool is_new_topic;        /* It has no records. */
     enum bench_mode mode;
     double rate;    /* Records per second. */
     double rate_to; /* Of a ramp. */

@@ -31,7 +31,6 @@ struct consumer {
 
 struct consumers {
     struct consumers_options options;
-    int32_t partitions_count;
     struct consumer *list;
     size_t count;
     pthread_mutex_t lock;
@@ -87,7 +86,7 @@ static void look_ready(struct consumer *x)
             ready += client_member_position(x->member, &partitions[i]) >= 0;
         }
     } else {
-        for (int32_t i = 0; i < x->all->partitions_count; i++) {
+        for (int32_t i = 0; i < x->all->options.partitions_count; i++) {
             ready += client_consumer_position(x->assigned, i) >= 0;
         }
     }
@@ -153,7 +152,7 @@ static enum err assign(struct consumer *x)
     const struct consumers *c = x->all;
     const size_t count = c->options.count;
     enum err e = ERR_OK;
-    for (int32_t i = (int32_t)x->index; e == ERR_OK && i < c->partitions_count;
+    for (int32_t i = (int32_t)x->index; e == ERR_OK && i < c->options.partitions_count;
          i += (int32_t)count) {
         struct client_offset end = {.partition = i, .timestamp = CLIENT_OFFSET_END};
         if (!c->options.is_new_topic) {
@@ -206,31 +205,9 @@ static enum err start_one(struct consumer *x, char ret_why[CLIENT_WHY_SIZE])
     return e;
 }
 
-static enum err count_partitions(struct consumers *c, char ret_why[CLIENT_WHY_SIZE])
-{
-    struct client *client = NULL;
-    struct client_cluster *cluster = NULL;
-    enum err e =
-        client_new(&(struct client_options){.brokers = c->options.brokers}, ret_why, &client);
-    if (e != ERR_OK) {
-        return e;
-    }
-    e = client_describe(client, &c->options.topic, 1, &cluster);
-    if (e == ERR_OK) {
-        e = client_topic_why(client, &cluster->topics[0]);
-        c->partitions_count = (int32_t)cluster->topics[0].partitions_count;
-        client_cluster_free(cluster);
-    }
-    if (e != ERR_OK) {
-        (void)snprintf(ret_why, CLIENT_WHY_SIZE, "%s", client_why(client));
-    }
-    client_free(client);
-    return e;
-}
-
 static enum err start_all(struct consumers *c, char ret_why[CLIENT_WHY_SIZE])
 {
-    enum err e = count_partitions(c, ret_why);
+    enum err e = ERR_OK;
     for (size_t i = 0; e == ERR_OK && i < c->count; i++) {
         c->list[i].all = c;
         c->list[i].reader = i / c->options.count;
@@ -322,5 +299,5 @@ bool consumers_are_ready(struct consumers *c)
         ready += c->list[i].ready_partitions;
     }
     unlock(c);
-    return ready == (int64_t)c->partitions_count * (int64_t)consumers_readers(c);
+    return ready == (int64_t)c->options.partitions_count * (int64_t)consumers_readers(c);
 }

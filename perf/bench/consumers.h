@@ -20,6 +20,7 @@
 struct consumers_options {
     const char *brokers;
     const char *topic;
+    int32_t partitions_count;  /* Of the topic. */
     bool is_new_topic;         /* Nothing else is in it: read from the start. */
     size_t count;              /* By assignment, or in each group. 0: none. */
     const char *const *groups; /* NULL: by assignment. */
