@@ -11,6 +11,7 @@
 #include "core/edit_distance.h"
 
 enum {
+    ROWS_MIN = 16,
     TIMES_MS_MAX = 5000, /* Of one topic. */
     MEMBERS_SHOWN_MAX = 5,
     NAME_SIZE_MAX = 256, /* Of group names that are compared. */
@@ -18,9 +19,19 @@ enum {
 
 /* ---- rows ---- */
 
-static bool is_row(const struct cli_group_row *row, struct slice topic, int32_t partition)
+static bool make_room(struct cli_group_rows *rows)
 {
-    return row->partition == partition && slice_equal_string(topic, row->topic);
+    if (rows->count < rows->capacity) {
+        return true;
+    }
+    const size_t capacity = rows->capacity * 2 + ROWS_MIN;
+    struct cli_group_row *grown = realloc(rows->rows, capacity * sizeof(*grown));
+    if (grown == NULL) {
+        return false;
+    }
+    rows->rows = grown;
+    rows->capacity = capacity;
+    return true;
 }
 
 bool cli_group_rows_add(struct cli_group_rows *rows,
@@ -28,21 +39,11 @@ bool cli_group_rows_add(struct cli_group_rows *rows,
                         int32_t partition,
                         int64_t committed)
 {
-    for (size_t i = 0; committed < 0 && i < rows->count; i++) {
-        if (is_row(&rows->rows[i], topic, partition)) {
-            return true;
-        }
-    }
-    struct cli_group_row *grown = realloc(rows->rows, (rows->count + 1) * sizeof(*grown));
-    if (grown == NULL) {
-        return false;
-    }
-    rows->rows = grown;
-    char *name = strndup((const char *)topic.data, topic.size);
+    char *name = make_room(rows) ? strndup((const char *)topic.data, topic.size) : NULL;
     if (name == NULL) {
         return false;
     }
-    grown[rows->count++] = (struct cli_group_row){
+    rows->rows[rows->count++] = (struct cli_group_row){
         .topic = name,
         .partition = partition,
         .committed = committed,
@@ -64,11 +65,31 @@ static int by_partition(const void *a, const void *b)
                       : (left->partition > right->partition) - (left->partition < right->partition);
 }
 
+/* With the offset in front. */
+static int by_row(const void *a, const void *b)
+{
+    const struct cli_group_row *left = a;
+    const struct cli_group_row *right = b;
+    const int order = by_partition(a, b);
+    return order != 0 ? order
+                      : (left->committed < right->committed) - (left->committed > right->committed);
+}
+
 void cli_group_rows_sort(struct cli_group_rows *rows)
 {
-    if (rows->count > 0) {
-        qsort(rows->rows, rows->count, sizeof(*rows->rows), by_partition);
+    if (rows->count == 0) {
+        return;
     }
+    qsort(rows->rows, rows->count, sizeof(*rows->rows), by_row);
+    size_t kept = 1;
+    for (size_t i = 1; i < rows->count; i++) {
+        if (by_partition(&rows->rows[kept - 1], &rows->rows[i]) == 0) {
+            free(rows->rows[i].topic);
+        } else {
+            rows->rows[kept++] = rows->rows[i];
+        }
+    }
+    rows->count = kept;
 }
 
 void cli_group_rows_done(struct cli_group_rows *rows)

@@ -26,16 +26,17 @@ struct cli_group_row {
 };
 
 struct cli_group_rows {
-    struct cli_group_row *rows; /* By topic and partition. */
+    struct cli_group_row *rows;
     size_t count;
+    size_t capacity;
 };
 
-/* A row, if there is none yet for the partition; committed is set if it is one. False without
- * memory. */
+/* Adds a row; a partition may be added more than once. False without memory. */
 bool cli_group_rows_add(struct cli_group_rows *rows,
                         struct slice topic,
                         int32_t partition,
                         int64_t committed);
+/* By topic and partition, each once: with its offset, if it was added with one. */
 void cli_group_rows_sort(struct cli_group_rows *rows);
 void cli_group_rows_done(struct cli_group_rows *rows);
 /* How many rows from first on are of one topic. */

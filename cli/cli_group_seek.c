@@ -86,18 +86,6 @@ static const char *topic_at(const struct cli *cli, int index)
 
 /* ---- which partitions ---- */
 
-static const struct client_committed *
-find_committed(const struct client_group_offsets *offsets, const char *topic, int32_t partition)
-{
-    for (size_t i = 0; i < offsets->offsets_count; i++) {
-        if (offsets->offsets[i].partition == partition &&
-            slice_equal_string(offsets->offsets[i].topic, topic)) {
-            return &offsets->offsets[i];
-        }
-    }
-    return NULL;
-}
-
 /* All partitions of a topic, or those of -p, also those without an offset yet. */
 static int add_topic(struct seek *x, const char *topic, const struct client_group_offsets *offsets)
 {
@@ -113,7 +101,7 @@ static int add_topic(struct seek *x, const char *topic, const struct client_grou
             : cli_client_fail(x->cli, x->client, e, topic);
     for (size_t i = 0; code == CLI_OK && i < places.count; i++) {
         const int32_t partition = places.places[i].partition;
-        const struct client_committed *o = find_committed(offsets, topic, partition);
+        const struct client_committed *o = client_group_offsets_find(offsets, topic, partition);
         if (!cli_group_rows_add(
                 &x->rows, slice_of_string(topic), partition, o == NULL ? -1 : o->offset)) {
             code = cli_fail(x->cli, CLI_FAILED, "no memory");
@@ -168,6 +156,16 @@ static int find_rows(struct seek *x)
 
 /* ---- where to ---- */
 
+/* A step may be longer than there are offsets. */
+static int64_t add(int64_t a, int64_t b)
+{
+    int64_t sum = 0;
+    if (__builtin_add_overflow(a, b, &sum)) {
+        return b < 0 ? INT64_MIN : INT64_MAX;
+    }
+    return sum;
+}
+
 static int64_t within(const struct cli_group_row *r, int64_t offset)
 {
     offset = offset < r->start ? r->start : offset;
@@ -209,13 +207,13 @@ static enum err find_times(struct seek *x,
         asked_count == 0
             ? ERR_OK
             : client_find_times(x->client, rows[0].topic, times, asked_count, TIMES_MS_MAX);
+    size_t at = 0; /* Times stand in the order of rows. */
     for (size_t i = 0; e == ERR_OK && x->step.is_given && i < count; i++) {
-        for (size_t j = 0; j < asked_count; j++) {
-            if (times[j].partition == rows[i].partition && times[j].timestamp >= 0) {
-                offsets[i].timestamp = times[j].timestamp;
-            }
+        if (at < asked_count && times[at].partition == rows[i].partition) {
+            const int64_t found_ms = times[at++].timestamp;
+            offsets[i].timestamp = found_ms >= 0 ? found_ms : offsets[i].timestamp;
         }
-        const int64_t time_ms = offsets[i].timestamp + x->step.number;
+        const int64_t time_ms = add(offsets[i].timestamp, x->step.number);
         offsets[i].timestamp = time_ms < 0 ? 0 : time_ms;
     }
     free(times);
@@ -242,7 +240,7 @@ static int place_by_time(struct seek *x, struct cli_group_row *rows, size_t coun
 static int place(struct seek *x, struct cli_group_row *r)
 {
     if (x->step.is_given) {
-        r->to = within(r, r->committed + x->step.number);
+        r->to = within(r, add(r->committed, x->step.number));
         return CLI_OK;
     }
     switch (x->where.kind) {

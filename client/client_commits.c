@@ -139,15 +139,21 @@ void client_commits_fail(struct client_member *m, enum err e, const char *why)
     }
 }
 
+/* Items mostly stand in the order of positions: each is looked for behind the one before. */
 static void note_committed(struct client_member *m, const struct client_commit *commit)
 {
+    const size_t count = m->reader->positions_count;
+    size_t next = 0;
     for (size_t i = 0; i < commit->items_count; i++) {
         const struct client_commit_item *item = &commit->items[i];
-        for (size_t j = 0; j < m->reader->positions_count; j++) {
-            struct client_position *p = m->reader->positions[j];
+        for (size_t j = 0; j < count; j++) {
+            const size_t at = (next + j) % count;
+            struct client_position *p = m->reader->positions[at];
             if (p->partition == item->partition &&
                 slice_equal_string(item->topic, p->topic->name)) {
                 p->committed = item->offset;
+                next = at + 1;
+                break;
             }
         }
     }
@@ -167,16 +173,21 @@ again(struct client_member *m, struct client_commit *commit, enum err e, const c
 
 /* ---- answers ---- */
 
+/* Answers mostly keep the order of the request: each item is looked for behind the one before,
+ * whose index is *at. */
 static struct client_commit_item *find_item(struct client_commit *commit,
                                             const struct offset_commit_response_topic *t,
-                                            size_t index,
-                                            int16_t version)
+                                            int32_t partition,
+                                            int16_t version,
+                                            size_t *at)
 {
-    for (size_t i = 0; i < commit->items_count; i++) {
-        struct client_commit_item *item = &commit->items[i];
-        const bool is_topic = version >= IDS_VERSION_MIN ? uuid_equal(&item->topic_id, &t->topic_id)
-                                                         : slice_equal(item->topic, t->name);
-        if (is_topic && item->partition == t->partitions[index].partition_index) {
+    for (size_t i = 1; i <= commit->items_count; i++) {
+        const size_t index = (*at + i) % commit->items_count;
+        struct client_commit_item *item = &commit->items[index];
+        if (item->partition == partition &&
+            (version >= IDS_VERSION_MIN ? uuid_equal(&item->topic_id, &t->topic_id)
+                                        : slice_equal(item->topic, t->name))) {
+            *at = index;
             return item;
         }
     }
@@ -191,13 +202,15 @@ static int16_t worst_code(struct client_commit *commit,
 {
     const struct offset_commit_response *response = call->response;
     int16_t code = KAFKA_NONE;
+    size_t at = commit->items_count - 1;
     for (size_t i = 0; i < commit->items_count; i++) {
         commit->items[i].is_answered = false;
     }
     for (size_t i = 0; i < response->topics_count; i++) {
         const struct offset_commit_response_topic *t = &response->topics[i];
         for (size_t j = 0; j < t->partitions_count; j++) {
-            struct client_commit_item *item = find_item(commit, t, j, call->version);
+            struct client_commit_item *item =
+                find_item(commit, t, t->partitions[j].partition_index, call->version, &at);
             if (item == NULL) {
                 continue;
             }

@@ -225,11 +225,16 @@ struct client_group_offsets {
  * client_group_offsets_free. */
 enum err
 client_group_offsets(struct client *c, const char *group, struct client_group_offsets **ret);
+/* NULL if it has none there. */
+const struct client_committed *client_group_offsets_find(const struct client_group_offsets *offsets,
+                                                         const char *topic,
+                                                         int32_t partition);
 /* Accepts NULL. */
 void client_group_offsets_free(struct client_group_offsets *offsets);
 
 /* Sets offsets of a group that has no members, and makes the group if there is none; those with
- * offset -1 are forgotten. Each succeeds or fails by itself; ret_results has a place for each.
+ * offset -1 are forgotten. Each succeeds or fails by itself, and is named once; ret_results has a
+ * place for each.
  * Returns ERR_OK once the coordinator answered, whatever the results say. */
 enum err client_alter_group_offsets(struct client *c,
                                     const char *group,

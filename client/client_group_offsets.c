@@ -178,6 +178,20 @@ client_group_offsets(struct client *c, const char *group, struct client_group_of
     return ERR_OK;
 }
 
+const struct client_committed *client_group_offsets_find(const struct client_group_offsets *offsets,
+                                                         const char *topic,
+                                                         int32_t partition)
+{
+    const struct client_committed wanted = {.topic = slice_of_string(topic),
+                                            .partition = partition};
+    return offsets->offsets_count == 0 ? NULL
+                                       : bsearch(&wanted,
+                                                 offsets->offsets,
+                                                 offsets->offsets_count,
+                                                 sizeof(*offsets->offsets),
+                                                 by_partition);
+}
+
 void client_group_offsets_free(struct client_group_offsets *offsets)
 {
     if (offsets == NULL) {
@@ -199,6 +213,7 @@ struct change {
     const struct client_group_offset *offsets;
     size_t count;
     struct client_topic_result *results;
+    size_t next; /* Where the next code is looked for first: answers mostly keep the order. */
     struct arena arena;
 };
 
@@ -221,9 +236,12 @@ static size_t run_of(const struct change *x, size_t first)
 static void take_code(struct change *x, struct slice topic, int32_t partition, int16_t code)
 {
     for (size_t i = 0; i < x->count; i++) {
-        if (x->offsets[i].partition == partition &&
-            slice_equal_string(topic, x->offsets[i].topic)) {
-            client_set_result(&x->results[i], code, (struct slice){0});
+        const size_t at = (x->next + i) % x->count;
+        if (x->offsets[at].partition == partition &&
+            slice_equal_string(topic, x->offsets[at].topic)) {
+            client_set_result(&x->results[at], code, (struct slice){0});
+            x->next = at + 1;
+            return;
         }
     }
 }

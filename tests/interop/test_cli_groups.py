@@ -147,7 +147,7 @@ def test_seek():
         for where, to in (("start", 0), ("end", 10), ("3", 3), ("-3", 7), ("@-35m", 7), (f"@{now - 1200_000}", 8), ("@-1d", 0),
                           (f"@{now + 1000_000}", 10)):
             equal(sought("-o", where), [(10, to, None)], where)
-        for by, to in (("-4", 6), ("-40", 0), ("4", 10), ("-25m", 8), ("1h", 10)):
+        for by, to in (("-4", 6), ("-40", 0), ("4", 10), ("-25m", 8), ("1h", 10), ("9223372036854775807", 10)):
             equal(sought("--by", by), [(10, to, None)], by)
         equal(sought("-o", "5", "--execute"), [(10, 5, None)], "done")
         equal(sought("--by", "-20m"), [(5, 3, None)], "counted from the record there")

@@ -210,7 +210,8 @@ static void answer_commit(struct fake_group *g, const struct fake_request *r, in
     const struct offset_commit_request_topic *asked = &request->topics[0];
     struct offset_commit_response response;
     struct offset_commit_response_topic topic;
-    struct offset_commit_response_partition partitions[FAKE_GROUP_PARTITIONS];
+    struct offset_commit_response_partition *partitions =
+        make(g, asked->partitions_count, sizeof(*partitions));
     offset_commit_response_init(&response);
     offset_commit_response_topic_init(&topic);
     note(g, "commit %d ", request->generation_id_or_member_epoch);
@@ -221,7 +222,7 @@ static void answer_commit(struct fake_group *g, const struct fake_request *r, in
         offset_commit_response_partition_init(&partitions[i]);
         partitions[i].partition_index = partition;
         partitions[i].error_code = code;
-        if (code == KAFKA_NONE) {
+        if (code == KAFKA_NONE && partition < FAKE_GROUP_PARTITIONS) {
             g->has_gone_back |= offset < g->committed[partition];
             g->committed[partition] = offset;
         }

@@ -544,6 +544,21 @@ Test(client_member, commits_go_one_after_the_other)
     fake_group_expect(&group, ""); /* The group has it already. */
 }
 
+/* It takes no longer per partition than one of a few. */
+Test(client_member, a_commit_of_many_partitions)
+{
+    enum {
+        COUNT = 20000,
+    };
+    static struct client_group_offset offsets[COUNT];
+    for (int32_t i = 0; i < COUNT; i++) {
+        offsets[i] = (struct client_group_offset){"t", i, 1, NULL};
+    }
+    start_with(1);
+    cr_assert(eq(int, client_member_commit(member, offsets, COUNT, WAIT_MS), ERR_OK));
+    cr_assert(eq(i64, group.committed[3], 1));
+}
+
 /* The epoch moved while the commit was on its way: it goes again with the new one. */
 Test(client_member, a_commit_with_an_old_epoch)
 {
