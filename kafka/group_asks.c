@@ -94,6 +94,15 @@ static void on_cancelled(struct group_cancel *cancel)
     request_release(container_of(cancel, struct group_ask, cancel)->r);
 }
 
+/* Those that are not begun: nobody waits for what they would find out. */
+static void refuse_rest(struct group_asks *all)
+{
+    for (; all->next < all->count; all->next++) {
+        group_call_refuse(
+            &all->asks[all->next].call, KAFKA_COORDINATOR_NOT_AVAILABLE, (struct slice){0});
+    }
+}
+
 static void cancel_all(struct request *r)
 {
     struct group_asks *all = r->state;
@@ -109,6 +118,10 @@ static void cancel_all(struct request *r)
             request_hold(r);
             groups_cancel(r->d->groups, &ask->cancel);
         }
+    }
+    /* What was received to be deleted is, also if its client does not wait for the answer. */
+    if (all->asks[0].call.kind != GROUP_DELETE) {
+        refuse_rest(all);
     }
 }
 

@@ -2,7 +2,7 @@
  * number at a time, and the handler answers when all are home.
  *
  * A request whose connection ends, or that waits when the broker stops, has its calls cancelled and
- * is answered all the same.
+ * is answered all the same; calls that are not begun yet, and only read, are refused then.
  *
  * Shard: the request's.
  */

@@ -3,6 +3,7 @@
 #include "kafka/group_asks.h"
 #include "kafka/handlers/handlers.h"
 #include "kafka/request.h"
+#include "kafka/seen.h"
 
 static void on_all(struct request *r)
 {
@@ -22,8 +23,20 @@ static void on_all(struct request *r)
     request_answer(r, &out);
 }
 
+/* What is named more than once is asked, and answered, once: as Kafka. */
 void handle_delete_groups(struct request *r)
 {
-    const struct delete_groups_request *in = r->in;
-    group_ask_each(r, GROUP_DELETE, in->groups_names, in->groups_names_count, on_all);
+    struct delete_groups_request *in = r->in;
+    struct seen names;
+    if (!seen_init(&names, r, in->groups_names_count)) {
+        request_abort(r, "too many groups");
+        return;
+    }
+    size_t count = 0;
+    for (size_t i = 0; i < in->groups_names_count; i++) {
+        if (seen_add(&names, in->groups_names[i], 0) == 1) {
+            in->groups_names[count++] = in->groups_names[i];
+        }
+    }
+    group_ask_each(r, GROUP_DELETE, in->groups_names, count, on_all);
 }

@@ -6,6 +6,7 @@
 #include "kafka/api_table.h"
 #include "kafka/proto/api_versions.h"
 #include "kafka/proto/create_topics.h"
+#include "kafka/proto/delete_groups.h"
 #include "kafka/proto/delete_records.h"
 #include "kafka/proto/delete_topics.h"
 #include "kafka/proto/error_codes.h"
@@ -152,6 +153,64 @@ Test(metadata_request, creates_nothing_where_it_may_not)
     const struct metadata_response *out = kafka_rig_answer(&g, &METADATA_API, 8);
     cr_assert(eq(int, out->topics[0].error_code, KAFKA_UNKNOWN_TOPIC_OR_PARTITION));
     kafka_rig_done(&g);
+}
+
+/* As Kafka, which takes a set of the names. */
+Test(delete_groups, a_name_is_answered_once)
+{
+    struct kafka_rig g;
+    kafka_rig_init(&g);
+    struct slice names[] = {slice_of_string("b"),
+                            slice_of_string("a"),
+                            slice_of_string("b"),
+                            slice_of_string(""),
+                            slice_of_string("b")};
+    struct delete_groups_request in;
+    delete_groups_request_init(&in);
+    in.groups_names = names;
+    in.groups_names_count = 5;
+    kafka_rig_send(&g, &DELETE_GROUPS_API, 2, &in);
+    const struct delete_groups_response *out = kafka_rig_answer(&g, &DELETE_GROUPS_API, 2);
+    cr_assert(eq(sz, out->results_count, 3));
+    cr_assert(slice_equal_string(out->results[0].group_id, "b"));
+    cr_assert(slice_equal_string(out->results[1].group_id, "a"));
+    cr_assert(slice_equal_string(out->results[2].group_id, ""));
+    kafka_rig_done(&g);
+}
+
+/* More groups than are asked about at a time: when the client is gone, or the broker stops, the
+ * others are not looked up any more. But those that are to be deleted are deleted. */
+Test(group_asks, nothing_is_begun_for_nobody)
+{
+    enum {
+        COUNT = 500,
+        BODY_SIZE = 14 + 4 * COUNT,
+        HOPS = 2,
+    };
+    static const struct {
+        uint8_t api;
+        bool is_done;
+    } rows[] = {{15, false}, {42, true}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct kafka_rig g;
+        kafka_rig_init(&g);
+        uint8_t frame[4 + BODY_SIZE] = {0, 0, BODY_SIZE >> 8, BODY_SIZE & 0xff};
+        memcpy(frame + 4, (uint8_t[]){0, rows[i].api, 0, 0, 0, 0, 0, 1, 0xff, 0xff}, 10);
+        memcpy(frame + 14, (uint8_t[]){0, 0, COUNT >> 8, COUNT & 0xff}, 4);
+        for (size_t j = 0; j < COUNT; j++) {
+            const uint8_t name[] = {0, 2, (uint8_t)('a' + j / 26), (uint8_t)('a' + j % 26)};
+            memcpy(frame + 18 + 4 * j, name, sizeof(name));
+        }
+        const uint64_t before = g.ts.shard.counters.messages;
+        fake_peer_send(g.peer, frame, sizeof(frame));
+        (void)fake_transport_run(g.ft);
+        fake_peer_close(g.peer, ERR_CLOSED);
+        (void)fake_transport_run(g.ft);
+        kafka_rig_run(&g);
+        const uint64_t sent = g.ts.shard.counters.messages - before;
+        cr_expect(eq(int, sent >= (uint64_t)COUNT * HOPS, rows[i].is_done), "api %d", rows[i].api);
+        kafka_rig_done(&g);
+    }
 }
 
 Test(init_producer_id, passes_the_id_on)
