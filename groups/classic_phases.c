@@ -173,7 +173,7 @@ static void complete_join(struct classic *c)
         return;
     }
     c->leader = leader;
-    c->generation = c->generation == INT32_MAX ? 1 : c->generation + 1;
+    c->generation = group_next_epoch(c->generation);
     c->state = CLASSIC_COMPLETING;
     classic_coordinator(c)->counters.rebalances++;
     answer_joins(c);

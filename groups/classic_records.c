@@ -235,7 +235,7 @@ void classic_write_empty(struct classic *c, const struct classic_write *write)
         c->write.on_done(c, ERR_BUSY);
         return;
     }
-    d.value.generation = c->generation == INT32_MAX ? 1 : c->generation + 1;
+    d.value.generation = group_next_epoch(c->generation);
     d.value.protocol = (struct slice){0};
     classic_write_draft(c, &d, write);
 }

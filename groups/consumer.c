@@ -208,7 +208,7 @@ const char *consumer_state_name(const struct group *g)
     if (c->members.count == 0) {
         return "Empty";
     }
-    if (c->epoch > c->target_epoch) {
+    if (group_epoch_is_later(c->epoch, c->target_epoch)) {
         return "Assigning";
     }
     return is_all_settled(c) ? "Stable" : "Reconciling";
@@ -253,7 +253,7 @@ enum kafka_error consumer_check_commit(struct group *g,
     if (version < VERSION_WITH_EPOCHS) {
         return KAFKA_UNSUPPORTED_VERSION;
     }
-    const bool is_stale = member_epoch < 0 || member_epoch > m->progress.epoch;
+    const bool is_stale = member_epoch < 0 || group_epoch_is_later(member_epoch, m->progress.epoch);
     return is_stale ? KAFKA_STALE_MEMBER_EPOCH : KAFKA_NONE;
 }
 
@@ -271,7 +271,9 @@ enum kafka_error consumer_check_commit_partition(const struct group *g,
     if (held == NULL) {
         held = partition_set_find(&m->progress.pending, &id->topic_id, id->partition);
     }
-    return held == NULL || member_epoch < held->epoch ? KAFKA_STALE_MEMBER_EPOCH : KAFKA_NONE;
+    return held == NULL || group_epoch_is_later(held->epoch, member_epoch)
+               ? KAFKA_STALE_MEMBER_EPOCH
+               : KAFKA_NONE;
 }
 
 enum kafka_error
@@ -339,7 +341,7 @@ static void check_held(const struct consumer_member *m, const struct partition_s
     for (uint32_t i = 0; i < set->count; i++) {
         const struct held_partition *p = &set->items[i];
         assert(partition_owners_find(&m->consumer->owners, &p->topic_id, p->partition) == m);
-        assert_cmp(p->epoch, <=, m->consumer->target_epoch);
+        assert(!group_epoch_is_later(p->epoch, m->consumer->target_epoch));
     }
 }
 
@@ -347,7 +349,7 @@ static void check_member(const struct consumer *c, const struct consumer_member 
 {
     const struct member_progress *p = &m->progress;
     assert(m->consumer == c);
-    assert_cmp(p->epoch, <=, c->target_epoch);
+    assert(!group_epoch_is_later(p->epoch, c->target_epoch));
     assert((p->state == MEMBER_UNREVOKED) == (p->pending.count > 0));
     check_held(m, &p->assigned);
     check_held(m, &p->pending);
@@ -365,7 +367,7 @@ void consumer_check(const struct group *g)
     uint32_t members_count = 0;
     uint32_t classic_count = 0;
     uint64_t held_count = 0;
-    assert_cmp(c->target_epoch, <=, c->epoch);
+    assert(!group_epoch_is_later(c->target_epoch, c->epoch));
     for (uint32_t i = 0; i < c->members.buckets_count; i++) {
         list_for_each (link, &c->members.buckets[i]) {
             const struct consumer_member *m = member_at(link);

@@ -375,7 +375,7 @@ static enum kafka_error check_sync(const struct group *g,
         return KAFKA_INCONSISTENT_GROUP_PROTOCOL;
     }
     /* In the old epoch it has joined again only if it has something to give back. */
-    const bool is_behind = m->progress.epoch < g->consumer->target_epoch;
+    const bool is_behind = group_epoch_is_later(g->consumer->target_epoch, m->progress.epoch);
     return is_behind && m->progress.state != MEMBER_UNREVOKED ? KAFKA_REBALANCE_IN_PROGRESS
                                                               : KAFKA_NONE;
 }

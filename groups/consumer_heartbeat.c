@@ -345,7 +345,8 @@ static bool check_epoch(struct consumer_beat *b, const struct consumer_member *m
         return true;
     }
     const bool has_all = b->has_owned && partition_set_is_subset(&m->progress.assigned, &b->owned);
-    if (epoch < known && epoch == m->progress.previous_epoch && (has_all || b->call->was_kept)) {
+    const bool is_greater = group_epoch_is_later(epoch, known);
+    if (!is_greater && epoch == m->progress.previous_epoch && (has_all || b->call->was_kept)) {
         return true;
     }
     char text[TEXT_SIZE_MAX];
@@ -353,7 +354,7 @@ static bool check_epoch(struct consumer_beat *b, const struct consumer_member *m
                    sizeof(text),
                    "The consumer group member has a %s member epoch (%d) than the one known by the "
                    "group coordinator (%d). The member must abandon all its partitions and rejoin.",
-                   epoch > known ? "greater" : "smaller",
+                   is_greater ? "greater" : "smaller",
                    epoch,
                    known);
     group_refuse(b->g->c, b->call, KAFKA_FENCED_MEMBER_EPOCH, text);

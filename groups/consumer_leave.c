@@ -60,7 +60,7 @@ void consumer_put_removal(struct consumer *c,
         consumer_put_member_tombstones(p, members[i]);
     }
     put_unused_regexes(c, p, members, count);
-    consumer_put_epoch(c->g, p, c->epoch + 1, c->topics_hash);
+    consumer_put_epoch(c->g, p, group_next_epoch(c->epoch), c->topics_hash);
 }
 
 /* ---- who is thrown out ---- */

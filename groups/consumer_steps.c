@@ -226,7 +226,8 @@ static enum err put_member(struct consumer_beat *b,
     consumer_group_member_metadata_value_init(&nothing);
     const bool is_bumped =
         !consumer_is_subscription_equal(base == NULL ? &nothing : &base->metadata->v, v);
-    const int32_t epoch = (is_new_group ? 1 : c->epoch) + is_bumped;
+    const int32_t before = is_new_group ? 1 : c->epoch;
+    const int32_t epoch = is_bumped ? group_next_epoch(before) : before;
     if (who->former != NULL) {
         const enum err e = put_replacement(b, p, who->former);
         if (e != ERR_OK) {

@@ -18,12 +18,13 @@ static uint64_t next_target_us(const struct consumer *c)
 
 bool consumer_is_target_due(const struct consumer *c, int32_t epoch)
 {
-    return epoch > c->target_epoch && next_target_us(c) <= c->g->c->time.now_us;
+    return group_epoch_is_later(epoch, c->target_epoch) &&
+           next_target_us(c) <= c->g->c->time.now_us;
 }
 
 void consumer_schedule_target(struct consumer *c)
 {
-    if (c->epoch > c->target_epoch && c->members.count > 0) {
+    if (group_epoch_is_later(c->epoch, c->target_epoch) && c->members.count > 0) {
         group_timer_arm(&c->assign, next_target_us(c));
     } else {
         group_timer_cancel(&c->assign);
@@ -107,7 +108,7 @@ static void on_refresh_due(struct group_timer *t)
         retry(t);
         return;
     }
-    consumer_put_epoch(c->g, p, c->epoch + 1, hash);
+    consumer_put_epoch(c->g, p, group_next_epoch(c->epoch), hash);
     proposal_submit(p);
 }
 

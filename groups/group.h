@@ -104,6 +104,21 @@ static inline struct slice group_id(const struct group *g)
     return slice_of(g->id, g->id_size);
 }
 
+/* Epochs and generations go round: behind the greatest comes 1, and never what is below zero, where
+ * numbers mean other things. (Kafka's overflow.) */
+static inline int32_t group_next_epoch(int32_t epoch)
+{
+    return epoch < 0 || epoch == INT32_MAX ? 1 : epoch + 1;
+}
+
+/* a comes behind b, half of the way round apart at most. */
+static inline bool group_epoch_is_later(int32_t a, int32_t b)
+{
+    const int64_t way = ((int64_t)a - b) % INT32_MAX;
+    const int64_t ahead = way < 0 ? way + INT32_MAX : way;
+    return ahead > 0 && ahead <= INT32_MAX / 2;
+}
+
 /* NULL if there is none. */
 struct group *group_find(const struct coordinator *c, struct slice id);
 /* Finds or makes it. NULL without memory, or for an id longer than INT16_MAX. */

@@ -412,23 +412,37 @@ static struct kept *read_records(const struct rig *r, size_t *ret_count)
     return all;
 }
 
-static void apply_one(struct coordinator *c, const struct kept *k)
+/* In a batch of its own. */
+static void put_batch(struct wbuf *w, struct slice key, struct slice value, int64_t timestamp)
 {
     static const struct batch_identity NOBODY = {-1, -1, -1};
     struct batch_builder b;
     batch_builder_init(&b, PROPOSAL_SIZE_MAX);
-    const struct batch_record record = {
-        .timestamp = k->timestamp,
-        .key = k->key,
-        .value = k->value,
-    };
+    const struct batch_record record = {.timestamp = timestamp, .key = key, .value = value};
     cr_assert(eq(int, batch_builder_add(&b, &record), ERR_OK));
+    wbuf_init(w, PROPOSAL_SIZE_MAX + BATCH_HEADER_SIZE);
+    cr_assert(eq(int, batch_builder_finish(&b, CODEC_NONE, &NOBODY, w), ERR_OK));
+    batch_builder_done(&b);
+}
+
+static void apply_one(struct coordinator *c, const struct kept *k)
+{
     struct wbuf w;
-    wbuf_init(&w, PROPOSAL_SIZE_MAX + BATCH_HEADER_SIZE);
-    cr_assert(eq(int, batch_builder_finish(&b, CODEC_NONE, &NOBODY, &w), ERR_OK));
+    put_batch(&w, k->key, k->value, k->timestamp);
     cr_assert(eq(int, coordinator_apply(c, wbuf_slice(&w)), ERR_OK));
     wbuf_done(&w);
-    batch_builder_done(&b);
+}
+
+void rig_record(struct rig *r, struct slice key, struct slice value)
+{
+    struct wbuf w;
+    put_batch(&w, key, value, r->now.wall_ms);
+    append_to_log(r, wbuf_slice(&w));
+    for (size_t i = 0; i < 2; i++) {
+        cr_assert(eq(int, coordinator_apply(r->nodes[i].c, wbuf_slice(&w)), ERR_OK));
+    }
+    wbuf_done(&w);
+    rig_check(r);
 }
 
 /* What compaction leaves gives the same. */

@@ -104,6 +104,8 @@ const void *rig_answer(const struct rig_call *call);
 
 /* Time passes; every deadline on the way fires when it is due. */
 void rig_pass_ms(struct rig *r, uint64_t ms);
+/* A record that the log has from before, or from somebody else. */
+void rig_record(struct rig *r, struct slice key, struct slice value);
 /* Decides the oldest n undecided batches, or all. */
 void rig_commit(struct rig *r, size_t n);
 void rig_commit_all(struct rig *r);

@@ -10,6 +10,8 @@
 #include "kafka/proto/consumer_group_describe.h"
 #include "kafka/proto/consumer_group_heartbeat.h"
 #include "kafka/proto/consumer_group_member_metadata_record.h"
+#include "kafka/proto/consumer_group_metadata_record.h"
+#include "kafka/proto/consumer_group_target_assignment_metadata_record.h"
 #include "kafka/proto/group_metadata_record.h"
 #include "kafka/proto/offset_commit.h"
 #include "storage/batch.h"
@@ -187,6 +189,55 @@ Test(consumer, members_come_often_only_while_something_moves)
         (void)join(r, id, "t", NULL);
     }
     cr_assert(eq(i32, beat(r, "a", 2, NULL)->heartbeat_interval_ms, 501), "a large group in turns");
+    rig_free(r);
+}
+
+/* ---- epochs ---- */
+
+/* The log says that the group, without members, is in that epoch. */
+static void be_in_epoch(struct rig *r, int32_t epoch)
+{
+    static const uint8_t KEYS[][5] = {{0, 3, 0, 1, 'g'}, {0, 6, 0, 1, 'g'}};
+    const struct consumer_group_metadata_value v = {.epoch = epoch};
+    const struct consumer_group_target_assignment_metadata_value target = {.assignment_epoch =
+                                                                               epoch};
+    struct wbuf w;
+    wbuf_init(&w, 1024);
+    cr_assert(
+        eq(int, consumer_group_target_assignment_metadata_value_encode(&w, 0, &target), ERR_OK));
+    rig_record(r, slice_of(KEYS[1], sizeof(KEYS[1])), wbuf_slice(&w));
+    wbuf_done(&w);
+    wbuf_init(&w, 1024);
+    cr_assert(eq(int, consumer_group_metadata_value_encode(&w, 0, &v), ERR_OK));
+    rig_record(r, slice_of(KEYS[0], sizeof(KEYS[0])), wbuf_slice(&w));
+    wbuf_done(&w);
+}
+
+/* Behind the greatest comes 1: members move on, commit and leave as in any other epoch. */
+Test(consumer, epochs_go_round)
+{
+    static const int32_t BOTH[] = {0, 1, -1};
+    static const int32_t ONE[] = {0, -1};
+    struct rig *r = rig_new();
+    rig_topic(r, "t", 2);
+    be_in_epoch(r, INT32_MAX - 1);
+    cr_assert(eq(i32, join(r, "a", "t", NULL)->member_epoch, INT32_MAX));
+    cr_assert(eq(i32, join(r, "b", "t", NULL)->member_epoch, INT32_MAX));
+    rig_pass_ms(r, 1000);
+    cr_assert(eq(i32, beat(r, "b", INT32_MAX, NULL)->member_epoch, 1));
+    cr_assert(eq(i32, beat(r, "a", INT32_MAX, BOTH)->member_epoch, INT32_MAX));
+    cr_assert(eq(i16, commit(r, 9, "a", INT32_MAX, 1), KAFKA_NONE));
+    cr_assert(eq(i32, beat(r, "a", INT32_MAX, ONE)->member_epoch, 1));
+    cr_assert(eq(i32, beat(r, "a", INT32_MAX, ONE)->member_epoch, 1), "the answer was lost");
+    cr_assert(eq(i16, commit(r, 9, "a", INT32_MAX, 0), KAFKA_NONE), "it had that one then");
+    cr_assert(eq(i16, commit(r, 9, "a", INT32_MAX, 1), KAFKA_STALE_MEMBER_EPOCH));
+    cr_assert(eq(i16, commit(r, 9, "a", 1, 0), KAFKA_NONE));
+    cr_assert(eq(i16, commit(r, 9, "a", 2, 0), KAFKA_STALE_MEMBER_EPOCH));
+    cr_assert(eq(i32, beat(r, "b", 1, NULL)->heartbeat_interval_ms, 5000), "all is settled");
+    cr_assert(eq(i16, beat(r, "b", -1, NULL)->error_code, KAFKA_NONE));
+    rig_pass_ms(r, 1000);
+    cr_assert(eq(i32, beat(r, "a", 1, NULL)->member_epoch, 2));
+    rig_restart(r);
     rig_free(r);
 }
 
