@@ -45,13 +45,6 @@ static int compare_u32(const void *a, const void *b)
 
 /* ---- members in order, and those with equal subscriptions ---- */
 
-static int compare_bytes(struct slice a, struct slice b)
-{
-    const size_t size = a.size < b.size ? a.size : b.size;
-    const int order = size > 0 ? memcmp(a.data, b.data, size) : 0;
-    return order != 0 ? order : (a.size > b.size) - (a.size < b.size);
-}
-
 static int compare_members(const void *a, const void *b)
 {
     const struct assignor_member *x = *(struct assignor_member *const *)a;
@@ -61,8 +54,8 @@ static int compare_members(const void *a, const void *b)
     if (x_is_static != y_is_static) {
         return x_is_static ? -1 : 1;
     }
-    const int order = x_is_static ? compare_bytes(x->instance_id, y->instance_id) : 0;
-    return order != 0 ? order : compare_bytes(x->id, y->id);
+    const int order = x_is_static ? slice_compare(x->instance_id, y->instance_id) : 0;
+    return order != 0 ? order : slice_compare(x->id, y->id);
 }
 
 static int compare_lists(const uint32_t *a, size_t a_count, const uint32_t *b, size_t b_count)

@@ -31,6 +31,11 @@ void classic_join(struct group *g, struct group_call *call);
 void classic_sync(struct group *g, struct group_call *call);
 void classic_heartbeat(struct group *g, struct group_call *call);
 void classic_leave(struct group *g, struct group_call *call);
+/* Refuses a JOIN, and tells another member id than the client's. */
+void classic_refuse_join(struct group *g,
+                         struct group_call *call,
+                         enum kafka_error e,
+                         struct slice member_id);
 /* Fills the answer of a DESCRIBE: of any group, also one that does not exist, or has only offsets
  * or members of the new protocol. */
 void classic_describe(struct group *g, struct group_call *call);

@@ -89,13 +89,15 @@ static void refuse(struct group *g, struct group_call *call, enum kafka_error e)
     group_refuse(g->c, call, e, NULL);
 }
 
-/* With another member id than the client's. */
-static void refuse_as(struct group *g, struct group_call *call, enum kafka_error e, struct slice id)
+void classic_refuse_join(struct group *g,
+                         struct group_call *call,
+                         enum kafka_error e,
+                         struct slice member_id)
 {
     group_call_refuse(call, e, (struct slice){0});
     struct join_group_response *out = call->out;
     if (out != NULL) {
-        out->member_id = group_call_copy(call, id);
+        out->member_id = group_call_copy(call, member_id);
     }
     if (call->is_out_of_memory) {
         call->out = NULL;
@@ -217,7 +219,7 @@ static void add_member(struct classic *c, struct group_call *call, struct slice 
     const struct join_group_request *in = call->in;
     struct group *g = c->g;
     if (!has_room(c, NULL, in)) {
-        refuse_as(g, call, KAFKA_GROUP_MAX_SIZE_REACHED, slice_of("", 0));
+        classic_refuse_join(g, call, KAFKA_GROUP_MAX_SIZE_REACHED, slice_of("", 0));
         return;
     }
     if (c->members_count == 0 && !classic_text_set(c, &c->protocol_type, in->protocol_type)) {
@@ -245,11 +247,11 @@ static void give_member_id(struct classic *c, struct group_call *call, struct sl
 {
     const struct join_group_request *in = call->in;
     if (!has_room(c, NULL, in)) {
-        refuse_as(c->g, call, KAFKA_GROUP_MAX_SIZE_REACHED, slice_of("", 0));
+        classic_refuse_join(c->g, call, KAFKA_GROUP_MAX_SIZE_REACHED, slice_of("", 0));
     } else if (!classic_pending_add(c, member_id, in->session_timeout_ms)) {
         refuse(c->g, call, KAFKA_COORDINATOR_NOT_AVAILABLE);
     } else {
-        refuse_as(c->g, call, KAFKA_MEMBER_ID_REQUIRED, member_id);
+        classic_refuse_join(c->g, call, KAFKA_MEMBER_ID_REQUIRED, member_id);
     }
 }
 
@@ -259,7 +261,7 @@ static void update_member(struct classic *c, struct classic_member *m, struct gr
 {
     const struct join_group_request *in = call->in;
     if (!has_room(c, m, in)) {
-        refuse_as(c->g, call, KAFKA_GROUP_MAX_SIZE_REACHED, slice_of("", 0));
+        classic_refuse_join(c->g, call, KAFKA_GROUP_MAX_SIZE_REACHED, slice_of("", 0));
         return;
     }
     struct classic_protocols *protocols =
@@ -445,7 +447,7 @@ static void join(struct classic *c, struct group_call *call)
             classic_member_remove(m, KAFKA_UNKNOWN_MEMBER_ID);
             classic_on_changed(c);
         }
-        refuse_as(c->g, call, KAFKA_GROUP_MAX_SIZE_REACHED, slice_of("", 0));
+        classic_refuse_join(c->g, call, KAFKA_GROUP_MAX_SIZE_REACHED, slice_of("", 0));
     } else if (!classic_fits(c, in)) {
         refuse(c->g, call, KAFKA_INCONSISTENT_GROUP_PROTOCOL);
     } else if (in->member_id.size == 0) {

@@ -173,20 +173,6 @@ static bool has_place(const struct consumer *c, const struct consumer_speaker *w
                        env->memory->members_count < env->memory->members_max);
 }
 
-/* With another member id than the client's. */
-static void refuse_as(struct group *g, struct group_call *call, enum kafka_error e, struct slice id)
-{
-    group_call_refuse(call, e, (struct slice){0});
-    struct join_group_response *out = call->out;
-    if (out != NULL) {
-        out->member_id = group_call_copy(call, id);
-    }
-    if (call->is_out_of_memory) {
-        call->out = NULL;
-    }
-    group_answer(g->c, call);
-}
-
 static struct slice make_member_id(struct group_call *call, struct group *g)
 {
     char text[UUID_TEXT_SIZE];
@@ -308,9 +294,9 @@ static void join(struct group *g, struct group_call *call, const struct consumer
     if (slice_is_null(b->member_id)) {
         refuse(g, call, KAFKA_COORDINATOR_NOT_AVAILABLE);
     } else if (!read_join(b, &v)) {
-        refuse_as(g, call, KAFKA_INCONSISTENT_GROUP_PROTOCOL, slice_of("", 0));
+        classic_refuse_join(g, call, KAFKA_INCONSISTENT_GROUP_PROTOCOL, slice_of("", 0));
     } else if (!consumer_has_room(g, who, &v)) {
-        refuse_as(g, call, KAFKA_GROUP_MAX_SIZE_REACHED, slice_of("", 0));
+        classic_refuse_join(g, call, KAFKA_GROUP_MAX_SIZE_REACHED, slice_of("", 0));
     } else if (who->former != NULL && is_last_of_its_kind(g->consumer, who->former)) {
         consumer_downgrade(b, who->former, &v);
     } else {
@@ -336,15 +322,15 @@ void consumer_classic_join(struct group *g, struct group_call *call)
         e = find_speaker(c, in, &who);
     }
     if (e != KAFKA_NONE) {
-        refuse_as(g, call, e, slice_of("", 0));
+        classic_refuse_join(g, call, e, slice_of("", 0));
         return;
     }
     const bool is_dynamic = slice_is_null(in->group_instance_id);
     if (!has_place(c, &who)) {
-        refuse_as(g, call, KAFKA_GROUP_MAX_SIZE_REACHED, slice_of("", 0));
+        classic_refuse_join(g, call, KAFKA_GROUP_MAX_SIZE_REACHED, slice_of("", 0));
     } else if (in->member_id.size == 0 && is_dynamic &&
                call->version >= MEMBER_ID_REQUIRED_VERSION) {
-        refuse_as(g, call, KAFKA_MEMBER_ID_REQUIRED, make_member_id(call, g));
+        classic_refuse_join(g, call, KAFKA_MEMBER_ID_REQUIRED, make_member_id(call, g));
     } else {
         join(g, call, &who);
     }

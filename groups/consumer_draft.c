@@ -126,28 +126,12 @@ static enum err resolve_regexes(const struct target_draft *d)
     return ERR_OK;
 }
 
-static bool is_same_subscription(const struct consumer_member *a, const struct consumer_member *b)
-{
-    const struct consumer_group_member_metadata_value *left = &a->metadata->v;
-    const struct consumer_group_member_metadata_value *right = &b->metadata->v;
-    if (left->subscribed_topic_names_count != right->subscribed_topic_names_count ||
-        !slice_equal(left->subscribed_topic_regex, right->subscribed_topic_regex)) {
-        return false;
-    }
-    for (size_t i = 0; i < left->subscribed_topic_names_count; i++) {
-        if (!slice_equal(left->subscribed_topic_names[i], right->subscribed_topic_names[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Members that say the same share one array. */
 static enum err add_subscription(struct target_draft *d,
                                  const struct consumer_member *m,
                                  struct assignor_member *to)
 {
-    if (d->last != NULL && is_same_subscription(d->last, m)) {
+    if (d->last != NULL && consumer_is_subscription_equal(&d->last->metadata->v, &m->metadata->v)) {
         to->topics = to[-1].topics;
         to->topics_count = to[-1].topics_count;
         return ERR_OK;

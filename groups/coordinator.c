@@ -16,7 +16,6 @@
 #include "storage/batch.h"
 
 enum {
-    BUCKETS_MIN = 16,
     GROUP_ID_SIZE_MAX = INT16_MAX,
     TICK_TIMERS_MAX = 64,
     TICK_BUCKETS_MAX = 64, /* Told of the metadata in one tick. */
@@ -24,58 +23,28 @@ enum {
 
 /* ---- the table of groups ---- */
 
-static struct list *bucket_of(const struct coordinator *c, uint64_t hash)
-{
-    return &c->buckets[hash & (c->buckets_count - 1)];
-}
-
-static struct list *new_buckets(uint32_t count)
-{
-    struct list *buckets = calloc(count, sizeof(*buckets));
-    for (uint32_t i = 0; buckets != NULL && i < count; i++) {
-        list_init(&buckets[i]);
-    }
-    return buckets;
-}
-
-static struct group *group_at(struct list *link)
-{
-    return container_of(link, struct group, link);
-}
-
-/* Stays as it is without memory: longer chains. */
-static void grow(struct coordinator *c)
-{
-    struct list *old = c->buckets;
-    const uint32_t old_count = c->buckets_count;
-    struct list *buckets = new_buckets(old_count * 2);
-    if (buckets == NULL) {
-        return;
-    }
-    if (c->metadata_bucket == old_count) {
-        c->metadata_bucket = old_count * 2;
-    }
-    c->buckets = buckets;
-    c->buckets_count = old_count * 2;
-    for (uint32_t i = 0; i < old_count; i++) {
-        struct list *link = NULL;
-        while ((link = list_pop_front(&old[i])) != NULL) {
-            list_push_back(bucket_of(c, group_at(link)->hash), link);
-        }
-    }
-    free(old);
-}
-
 struct group *group_find(const struct coordinator *c, struct slice id)
 {
     const uint64_t hash = hash_bytes(c->env->hash_seed, id.data, id.size);
-    list_for_each (link, bucket_of(c, hash)) {
+    list_for_each (link, name_table_bucket(&c->groups, hash)) {
         struct group *g = group_at(link);
-        if (g->hash == hash && slice_equal(group_id(g), id)) {
+        if (g->by_id.hash == hash && slice_equal(group_id(g), id)) {
             return g;
         }
     }
     return NULL;
+}
+
+/* Whoever was told of the metadata stays told when the table grows. */
+static enum err enter(struct coordinator *c, struct group *g)
+{
+    const uint32_t before = c->groups.buckets_count;
+    const uint64_t hash = hash_bytes(c->env->hash_seed, g->id, g->id_size);
+    const enum err e = name_table_add(&c->groups, &g->by_id, hash);
+    if (c->metadata_bucket == before) {
+        c->metadata_bucket = c->groups.buckets_count;
+    }
+    return e;
 }
 
 struct group *group_get(struct coordinator *c, struct slice id)
@@ -89,20 +58,17 @@ struct group *group_get(struct coordinator *c, struct slice id)
         return NULL;
     }
     g->c = c;
-    g->hash = hash_bytes(c->env->hash_seed, id.data, id.size);
     g->id_size = (uint32_t)id.size;
     if (id.size > 0) {
         memcpy(g->id, id.data, id.size);
     }
-    list_init(&g->link);
+    if (enter(c, g) != ERR_OK) {
+        free(g);
+        return NULL;
+    }
     list_init(&g->waiting);
     list_init(&g->due);
     offsets_init(g);
-    if (c->groups_count >= c->buckets_count) {
-        grow(c);
-    }
-    list_push_back(bucket_of(c, g->hash), &g->link);
-    c->groups_count++;
     c->env->memory->groups_count++;
     group_memory_take(c->env->memory, sizeof(*g) + id.size + 1);
     return g;
@@ -126,8 +92,7 @@ void group_drop_unused(struct group *g)
     }
     struct coordinator *c = g->c;
     group_timer_cancel(&g->cleaning.timer);
-    list_remove(&g->link);
-    c->groups_count--;
+    name_table_remove(&c->groups, &g->by_id);
     c->env->memory->groups_count--;
     group_memory_give(c->env->memory, sizeof(*g) + g->id_size + 1);
     free(g);
@@ -323,7 +288,7 @@ void group_timer_cancel(struct group_timer *t)
 
 static bool is_telling(const struct coordinator *c)
 {
-    return c->is_active && c->metadata_bucket < c->buckets_count;
+    return c->is_active && c->metadata_bucket < c->groups.buckets_count;
 }
 
 void coordinator_on_metadata(struct coordinator *c, struct group_time now)
@@ -347,7 +312,7 @@ static void tell_group(struct group *g)
 static void tell_some(struct coordinator *c)
 {
     for (uint32_t i = 0; is_telling(c) && i < TICK_BUCKETS_MAX; i++) {
-        const struct list *bucket = &c->buckets[c->metadata_bucket++];
+        const struct list *bucket = &c->groups.buckets[c->metadata_bucket++];
         list_for_each_safe (link, bucket) {
             tell_group(group_at(link));
         }
@@ -500,13 +465,6 @@ enum err coordinator_new(const struct coordinator_env *env,
     if (c == NULL) {
         return ERR_BUSY;
     }
-    c->buckets = new_buckets(BUCKETS_MIN);
-    if (c->buckets == NULL) {
-        free(c);
-        return ERR_BUSY;
-    }
-    c->buckets_count = BUCKETS_MIN;
-    c->metadata_bucket = BUCKETS_MIN;
     c->env = env;
     c->partition = partition;
     timers_init(&c->timers);
@@ -518,8 +476,8 @@ enum err coordinator_new(const struct coordinator_env *env,
 /* Runs over all groups; visit may drop the one it gets. */
 static void for_each_group(struct coordinator *c, void (*visit)(struct group *g))
 {
-    for (uint32_t i = 0; i < c->buckets_count; i++) {
-        list_for_each_safe (link, &c->buckets[i]) {
+    for (uint32_t i = 0; i < c->groups.buckets_count; i++) {
+        list_for_each_safe (link, &c->groups.buckets[i]) {
             visit(group_at(link));
         }
     }
@@ -541,9 +499,8 @@ void coordinator_free(struct coordinator *c)
     assert(!c->is_active);
     assert(list_is_empty(&c->proposals));
     for_each_group(c, free_group);
-    assert_cmp(c->groups_count, ==, 0);
     timers_done(&c->timers);
-    free(c->buckets);
+    name_table_done(&c->groups);
     free(c);
 }
 
@@ -696,8 +653,8 @@ static bool add_to_list(const struct group *g, struct group_call *call)
 
 bool coordinator_list(struct coordinator *c, struct group_call *call)
 {
-    for (uint32_t i = 0; i < c->buckets_count; i++) {
-        list_for_each (link, &c->buckets[i]) {
+    for (uint32_t i = 0; i < c->groups.buckets_count; i++) {
+        list_for_each (link, &c->groups.buckets[i]) {
             if (!add_to_list(group_at(link), call)) {
                 return false;
             }
@@ -711,8 +668,8 @@ bool coordinator_list(struct coordinator *c, struct group_call *call)
 uint64_t coordinator_digest(const struct coordinator *c)
 {
     uint64_t digest = 0;
-    for (uint32_t i = 0; i < c->buckets_count; i++) {
-        list_for_each (link, &c->buckets[i]) {
+    for (uint32_t i = 0; i < c->groups.buckets_count; i++) {
+        list_for_each (link, &c->groups.buckets[i]) {
             const struct group *g = group_at(link);
             const uint64_t parts[] = {offsets_digest(g), classic_digest(g), consumer_digest(g)};
             if ((parts[0] | parts[1] | parts[2]) != 0) {
@@ -740,16 +697,16 @@ static void check_group(const struct coordinator *c, const struct group *g)
 void coordinator_check(const struct coordinator *c)
 {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < c->buckets_count; i++) {
-        list_for_each (link, &c->buckets[i]) {
+    for (uint32_t i = 0; i < c->groups.buckets_count; i++) {
+        list_for_each (link, &c->groups.buckets[i]) {
             check_group(c, group_at(link));
             count++;
         }
     }
-    assert_cmp(count, ==, c->groups_count);
+    assert_cmp(count, ==, c->groups.count);
 }
 
 uint32_t coordinator_groups_count(const struct coordinator *c)
 {
-    return c->groups_count;
+    return c->groups.count;
 }

@@ -41,9 +41,8 @@ int64_t expiry_now_ms(struct coordinator *c)
 static uint32_t look_at_bucket(struct coordinator *c, uint32_t bucket)
 {
     uint32_t seen = 1;
-    list_for_each (link, &c->buckets[bucket]) {
-        struct group *g = container_of(link, struct group, link);
-        seen += offsets_look(g);
+    list_for_each (link, &c->groups.buckets[bucket]) {
+        seen += offsets_look(group_at(link));
     }
     return seen;
 }
@@ -54,11 +53,11 @@ static void on_due(struct timer *timer)
     struct expiry *x = container_of(timer, struct expiry, timer);
     struct coordinator *c = coordinator_of(x);
     uint32_t seen = 0;
-    while (x->bucket < c->buckets_count && seen < STEP_OFFSETS_MAX) {
+    while (x->bucket < c->groups.buckets_count && seen < STEP_OFFSETS_MAX) {
         seen += look_at_bucket(c, x->bucket++);
     }
     uint64_t pause_us = PAUSE_US;
-    if (x->bucket == c->buckets_count) {
+    if (x->bucket == c->groups.buckets_count) {
         x->bucket = 0;
         pause_us = (uint64_t)c->env->settings->offsets_check_ms * MS_US;
     }

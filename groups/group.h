@@ -26,6 +26,7 @@
 #include "groups/coordinator.h"
 #include "groups/expiry.h"
 #include "groups/memory.h"
+#include "groups/name_table.h"
 #include "groups/proposal.h"
 
 struct classic;
@@ -50,10 +51,8 @@ struct coordinator {
     int64_t record_ms;      /* Timestamp of the record that is applied. */
     struct timers timers;
     struct expiry expiry;
-    struct list *buckets; /* struct group, by link; a power of two of them. */
-    uint32_t buckets_count;
-    uint32_t groups_count;
-    /* The next bucket whose groups are told of the metadata; buckets_count: all were. */
+    struct name_table groups; /* struct group, by_id */
+    /* The next bucket whose groups are told of the metadata; groups.buckets_count: all were. */
     uint32_t metadata_bucket;
     bool is_metadata_newer; /* It changed again meanwhile. */
     struct list proposals;  /* In flight, in order. */
@@ -79,8 +78,7 @@ struct group_cleaning {
 
 struct group {
     struct coordinator *c;
-    struct list link;
-    uint64_t hash;
+    struct name_link by_id; /* coordinator.groups */
 
     /* The gate. */
     struct list waiting;    /* struct group_call, by link. */
@@ -102,6 +100,12 @@ struct group {
 static inline struct slice group_id(const struct group *g)
 {
     return slice_of(g->id, g->id_size);
+}
+
+/* Of a bucket of coordinator.groups. */
+static inline struct group *group_at(struct list *link)
+{
+    return container_of(name_link_at(link), struct group, by_id);
 }
 
 /* Epochs and generations go round: behind the greatest comes 1, and never what is below zero, where

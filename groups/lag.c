@@ -244,7 +244,7 @@ static bool has_room(struct lag *l, bool is_of_partition)
 static struct series *topic_series(struct lag *l, const struct group *g, struct slice topic)
 {
     char labels[LABEL_SIZE];
-    const uint64_t hash = hash_bytes(g->hash, topic.data, topic.size);
+    const uint64_t hash = hash_bytes(g->by_id.hash, topic.data, topic.size);
     list_for_each (link, &l->buckets[hash % BUCKETS]) {
         struct series *at = container_of(link, struct series, link);
         if (at->hash == hash && !is_partition(at) && format_topic(labels, g, topic) &&
@@ -356,8 +356,8 @@ static void add_group(struct lag *l, const struct group *g)
 
 static void add_bucket(struct lag *l, const struct coordinator *c)
 {
-    list_for_each (link, &c->buckets[l->bucket]) {
-        const struct group *g = container_of(link, struct group, link);
+    list_for_each (link, &c->groups.buckets[l->bucket]) {
+        const struct group *g = group_at(link);
         l->step_looks++;
         if (group_exists(g)) {
             add_group(l, g);
@@ -384,15 +384,15 @@ static bool gather_more(struct lag *l)
     const int32_t count = l->o.partitions_count(l->o.context);
     for (l->step_looks = 0; l->step_looks < STEP_LOOKS_MAX && l->partition < count;) {
         const struct coordinator *c = l->o.coordinator_at(l->o.context, l->partition);
-        if (c == NULL || l->bucket >= c->buckets_count) {
+        if (c == NULL || l->bucket >= c->groups.buckets_count) {
             l->partition++;
             l->bucket = 0;
             continue;
         }
         if (l->bucket == 0) {
-            l->buckets_count = c->buckets_count;
+            l->buckets_count = c->groups.buckets_count;
             add_counters(&l->sums.counters, &c->counters);
-        } else if (l->buckets_count != c->buckets_count) {
+        } else if (l->buckets_count != c->groups.buckets_count) {
             begin_gathering(l); /* It grew: groups are elsewhere. */
             return true;
         }

@@ -418,7 +418,7 @@ void offsets_fetch(struct group *g, struct group_call *call)
 {
     const struct offset_fetch_request_group *in = call->in;
     enum kafka_error e = KAFKA_NONE;
-    if (g->consumer != NULL && (!slice_is_null(in->member_id) || in->member_epoch >= 0)) {
+    if (g->consumer != NULL) {
         e = consumer_check_fetch(g, in->member_id, in->member_epoch);
     }
     /* No offsets, and the error if there is one. */

@@ -71,11 +71,6 @@ struct proposal *removal_end(struct removal *r)
     return r->proposal;
 }
 
-static bool is_empty(const struct proposal *p)
-{
-    return p->failure == ERR_OK && p->builder.records_count == 0;
-}
-
 /* What is left of a group without members and, once the batch is applied, without offsets. */
 static void put_group(const struct group *g, struct proposal *p)
 {
@@ -203,7 +198,7 @@ static void go_on_deleting(struct group *g, struct group_call *call, struct dele
         d->topic++;
     }
     struct proposal *p = removal_end(&r);
-    if (is_empty(p)) {
+    if (proposal_is_empty(p)) {
         proposal_free(p);
         group_answer(g->c, call);
         return;
@@ -291,7 +286,7 @@ static void delete_piece(struct group *g, struct group_call *call)
         put_group(g, p);
     }
     p->call = call;
-    if (is_empty(p)) {
+    if (proposal_is_empty(p)) {
         /* It was nothing but memory of this coordinator. */
         proposal_free(p);
         group_refuse(g->c, call, KAFKA_NONE, NULL);
@@ -481,7 +476,7 @@ static void on_cleaning_due(struct group_timer *t)
     if (g->cleaning.is_whole_group) {
         put_group(g, p);
     }
-    if (is_empty(p)) {
+    if (proposal_is_empty(p)) {
         proposal_free(p);
         return;
     }

@@ -5,7 +5,8 @@
  *
  * Costs 50 bytes per offset in a topic whose partitions are all committed (48 of the entry, and its
  * part of a page), about 170 and its name for the first of a topic. Metadata that is not empty adds
- * 12 bytes and itself. All of it is charged to the group_memory.
+ * 12 bytes and itself. All of it is charged to the group_memory; topics are therefore in no
+ * name_table, whose first eight buckets every group with one topic would have, and nobody counts.
  *
  * Shard: the owner's.
  */

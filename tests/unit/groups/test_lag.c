@@ -61,7 +61,7 @@ static void add_groups(struct rig *r, char topics[TOPICS][NAME_SIZE], int count)
         (void)rig_send(r, GROUP_COMMIT, 9, group, offsets_commit_request(r, lines, TOPICS));
     }
     r->is_holding = false;
-    rig_pass_ms(r, 0);
+    rig_commit_all(r);
 }
 
 static struct bench *begin(int groups_count)
