@@ -395,20 +395,15 @@ void consumer_classic_sync(struct group *g, struct group_call *call)
 /* ---- Heartbeat ---- */
 
 /* It has a step to take, for which it has to join again. */
-static bool has_to_join(const struct consumer *c, const struct consumer_member *m)
+static bool has_to_join(const struct consumer_member *m)
 {
     struct arena a;
     arena_init(&a, CONSUMER_SCRATCH_SIZE_MAX);
-    const struct reconcile_input in = {
-        .from = &m->progress,
-        .target_epoch = c->target_epoch,
-        .target = &m->target,
-        .owners = &c->owners,
-        .holder = m,
-    };
+    struct reconcile_input in;
     struct member_progress next;
-    const bool has_step =
-        !consumer_reconcile(&in, &a, &next) || !member_progress_equal(&next, &m->progress);
+    const bool has_step = !consumer_reconcile_begin(m, &a, &in) ||
+                          !consumer_reconcile(&in, &a, &next) ||
+                          !member_progress_equal(&next, &m->progress);
     arena_done(&a);
     return has_step || m->progress.state == MEMBER_UNREVOKED;
 }
@@ -423,7 +418,7 @@ void consumer_classic_heartbeat(struct group *g, struct group_call *call)
     }
     if (e == KAFKA_NONE) {
         member_touch(m);
-        if (has_to_join(g->consumer, m)) {
+        if (has_to_join(m)) {
             e = KAFKA_REBALANCE_IN_PROGRESS;
             if (!timer_is_armed(&m->revocation.timer)) {
                 expect_call(m);

@@ -4,7 +4,7 @@
  *   consumer_member.c     one member: what it says of itself, its sets, its deadlines
  *   consumer_topics.c     the topics that members subscribe to, and their hash
  *   consumer_records.c    records: applying and putting
- *   consumer_reconcile.c  the member's way to its target, pure
+ *   consumer_reconcile.c  the member's way to its target
  *   consumer_target.c     when a target assignment is computed, and what of it is written
  *   consumer_draft.c      the assignor's input and output
  *   consumer_heartbeat.c  ConsumerGroupHeartbeat: what is checked, the answer
@@ -398,12 +398,19 @@ struct slice consumer_write_assignment(const struct coordinator_env *env,
 struct reconcile_input {
     const struct member_progress *from;
     int32_t target_epoch;
-    const struct partition_set *target;
+    struct partition_set target;       /* Of topics that it subscribes to. */
+    struct partition_set dropped;      /* Of from's assigned: those of topics it does not. */
     const struct partition_set *owned; /* What it says it has; NULL = it does not say. */
     /* For "held by somebody else". */
     const struct partition_owners *owners;
     const void *holder;
 };
+/* For the target that there is, nothing said. What m has unsubscribed from since is no more its
+ * than what the target takes away: records of it must not come while the next target is waited
+ * for. Sets may be those of m. False at the arena's limit. */
+[[nodiscard]] bool consumer_reconcile_begin(const struct consumer_member *m,
+                                            struct arena *a,
+                                            struct reconcile_input *ret_input);
 /* False at the arena's limit. ret_progress's sets may be those of from. */
 [[nodiscard]] bool consumer_reconcile(const struct reconcile_input *in,
                                       struct arena *a,

@@ -51,17 +51,13 @@ put_step(struct consumer_beat *b, struct proposal *p, struct arena *a, bool *ret
 {
     struct consumer *c = b->g->consumer;
     const struct consumer_member *m = consumer_find_member(c, b->member_id);
-    struct partition_set target = m->target;
-    struct reconcile_input in = {
-        .from = &m->progress,
-        .target_epoch = c->target_epoch,
-        .target = &target,
-        .owned = b->has_owned ? &b->owned : NULL,
-        .owners = &c->owners,
-        .holder = m,
-    };
+    struct reconcile_input in;
+    if (!consumer_reconcile_begin(m, a, &in)) {
+        return ERR_BUSY;
+    }
+    in.owned = b->has_owned ? &b->owned : NULL;
     if (consumer_is_target_due(c, c->epoch)) {
-        const enum err e = consumer_put_new_target(c, p, a, m, &target);
+        const enum err e = consumer_put_new_target(c, p, a, m, &in.target);
         if (e != ERR_OK) {
             return e;
         }
@@ -186,7 +182,7 @@ put_replacement(struct consumer_beat *b, struct proposal *p, const struct consum
     const struct reconcile_input in = {
         .from = &former->progress,
         .target_epoch = c->target_epoch,
-        .target = &former->target,
+        .target = former->target,
         .owned = &b->owned,
         .owners = &c->owners,
         .holder = former,

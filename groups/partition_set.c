@@ -137,6 +137,24 @@ bool partition_set_filter(struct partition_set *ret_set,
     return true;
 }
 
+bool partition_set_unite(struct partition_set *ret_set,
+                         struct arena *a,
+                         const struct partition_set *left,
+                         const struct partition_set *right)
+{
+    if (!partition_set_init(ret_set, a, (size_t)left->count + right->count)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < left->count; i++) {
+        ret_set->items[ret_set->count++] = left->items[i];
+    }
+    for (uint32_t i = 0; i < right->count; i++) {
+        ret_set->items[ret_set->count++] = right->items[i];
+    }
+    partition_set_sort(ret_set);
+    return true;
+}
+
 uint32_t partition_set_topic_end(const struct partition_set *set, uint32_t start)
 {
     uint32_t end = start + 1;

@@ -59,6 +59,12 @@ bool partition_set_overlaps(const struct partition_set *a, const struct partitio
                                         const struct partition_set *in,
                                         bool is_in);
 
+/* All of both, with the lower epoch of what is in both; in the arena. */
+[[nodiscard]] bool partition_set_unite(struct partition_set *ret_set,
+                                       struct arena *a,
+                                       const struct partition_set *left,
+                                       const struct partition_set *right);
+
 /* The end of the run of items that have the topic of items[start]. */
 uint32_t partition_set_topic_end(const struct partition_set *set, uint32_t start);
 uint32_t partition_set_topics_count(const struct partition_set *set);

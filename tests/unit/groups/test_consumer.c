@@ -192,6 +192,79 @@ Test(consumer, members_come_often_only_while_something_moves)
     rig_free(r);
 }
 
+/* ---- subscriptions ---- */
+
+static size_t count_shown(const struct consumer_group_heartbeat_response *out)
+{
+    size_t count = 0;
+    cr_assert(out->assignment != NULL, "the assignment is told");
+    for (size_t i = 0; i < out->assignment->topic_partitions_count; i++) {
+        count += out->assignment->topic_partitions[i].partitions_count;
+    }
+    return count;
+}
+
+static const struct consumer_group_heartbeat_response *
+subscribe(struct rig *r, const char *member, int32_t epoch, const char *topic, const char *other)
+{
+    struct consumer_group_heartbeat_request *in = new_request(r, member, epoch);
+    in->rebalance_timeout_ms = 60000;
+    in->subscribed_topic_names = rig_alloc(r, 2, sizeof(struct slice));
+    in->subscribed_topic_names[0] = rig_text(r, topic);
+    in->subscribed_topic_names[1] = rig_text(r, other);
+    in->subscribed_topic_names_count = other == NULL ? 1 : 2;
+    if (epoch == 0) {
+        in->topic_partitions = rig_alloc(r, 1, sizeof(*in->topic_partitions));
+    }
+    return send(r, in);
+}
+
+/* Though the next target is not due: no record of the topic is to come any more. */
+Test(consumer, what_is_unsubscribed_from_goes_at_once)
+{
+    static const int32_t BOTH[] = {0, 1, -1};
+    struct rig *r = rig_new();
+    rig_topic(r, "t", 2);
+    rig_topic(r, "u", 1);
+    rig_topic(r, "v", 1);
+    cr_assert(eq(sz, count_shown(subscribe(r, "a", 0, "t", "u")), 3));
+    (void)subscribe(r, "b", 0, "v", NULL);
+    rig_pass_ms(r, 1000);
+    (void)beat(r, "b", 2, NULL);
+    cr_assert(eq(i32, beat(r, "a", 2, NULL)->member_epoch, 3));
+    const struct consumer_group_heartbeat_response *out = subscribe(r, "a", 3, "t", NULL);
+    cr_assert(eq(i32, out->member_epoch, 3));
+    cr_assert(eq(sz, count_shown(out), 2), "u is to be given back");
+    cr_assert(eq(i32, beat(r, "a", 3, BOTH)->member_epoch, 3));
+    rig_restart(r);
+    rig_pass_ms(r, 1000);
+    cr_assert(eq(i32, beat(r, "a", 3, BOTH)->member_epoch, 4));
+    rig_pass_ms(r, 1000);
+    cr_assert(eq(sz, count_shown(subscribe(r, "a", 4, "t", "u")), 3), "it has it again");
+    rig_free(r);
+}
+
+/* Also while it gives back something else. */
+Test(consumer, what_is_unsubscribed_from_goes_with_what_goes_anyway)
+{
+    static const int32_t ONE[] = {0, -1};
+    struct rig *r = rig_new();
+    rig_topic(r, "t", 2);
+    rig_topic(r, "u", 1);
+    (void)subscribe(r, "a", 0, "t", "u");
+    (void)subscribe(r, "b", 0, "t", NULL);
+    rig_pass_ms(r, 1000);
+    (void)beat(r, "b", 2, NULL);
+    cr_assert(eq(sz, count_shown(beat(r, "a", 2, NULL)), 2), "b gets one of t");
+    const struct consumer_group_heartbeat_response *out = subscribe(r, "a", 2, "t", NULL);
+    cr_assert(eq(i32, out->member_epoch, 2));
+    cr_assert(eq(sz, count_shown(out), 1));
+    cr_assert(eq(i32, beat(r, "a", 2, ONE)->member_epoch, 3));
+    cr_assert(eq(sz, count_shown(beat(r, "b", 3, NULL)), 1));
+    rig_restart(r);
+    rig_free(r);
+}
+
 /* ---- epochs ---- */
 
 /* The log says that the group, without members, is in that epoch. */
