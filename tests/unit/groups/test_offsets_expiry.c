@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cluster/metadata_edit.h"
 #include "kafka/proto/consumer_group_heartbeat.h"
 #include "kafka/proto/consumer_protocol_subscription.h"
 #include "kafka/proto/heartbeat.h"
@@ -281,6 +282,33 @@ Test(offsets_expiry, emptied_groups_from_then_on)
         cr_assert(eq(u32, coordinator_groups_count(r->leader->c), 0));
         rig_free(r);
     }
+}
+
+/* More groups than are told of it in a turn, and the table of groups grows meanwhile. */
+Test(offsets_expiry, every_group_hears_of_a_topic_that_is_gone)
+{
+    enum {
+        OLD = 300,
+        NEW = 500,
+    };
+    char id[16];
+    struct rig *r = rig_that_expires();
+    for (int i = 0; i < OLD; i++) {
+        (void)snprintf(id, sizeof(id), "old-%d", i);
+        offsets_commit_one(r, id, "t", 0, 7);
+    }
+    const struct uuid gone = metadata_topic_by_name(r->metadata, slice_of_string("t"))->id;
+    cr_assert(metadata_remove_topic(r->metadata, &gone));
+    coordinator_on_metadata(r->leader->c, r->now);
+    coordinator_tick(r->leader->c, r->now);
+    for (int i = 0; i < NEW; i++) {
+        (void)snprintf(id, sizeof(id), "new-%d", i);
+        offsets_commit_one(r, id, "u", 0, 7);
+    }
+    cr_assert(eq(u64, coordinator_deadline_us(r->leader->c), 0), "most were not told yet");
+    rig_pass_ms(r, 2000);
+    cr_assert(eq(u32, coordinator_groups_count(r->leader->c), NEW));
+    rig_free(r);
 }
 
 /* A disk that is full delays it. */
