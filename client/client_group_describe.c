@@ -50,6 +50,46 @@ static bool make_partitions(struct description *x, struct client_group_member *m
     return m->partitions != NULL;
 }
 
+static void add_partitions(struct client_group_member *m,
+                           struct slice topic,
+                           const int32_t *partitions,
+                           size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        m->partitions[m->partitions_count++] =
+            (struct client_group_partition){topic, partitions[i]};
+    }
+}
+
+static enum err fail_without_memory(struct client *c)
+{
+    return client_fail(c, ERR_BUSY, "no memory for a description");
+}
+
+/* Asks x->question. */
+static enum err ask(struct client *c, struct description *x, int16_t *ret_code)
+{
+    return x->question.response == NULL ? fail_without_memory(c)
+                                        : client_group_ask(c, &x->question, ret_code);
+}
+
+/* What came of it: take fills x->group, or is false without memory. */
+static enum err check(struct client *c,
+                      struct description *x,
+                      enum err e,
+                      int16_t code,
+                      bool (*take)(struct description *x))
+{
+    if (e == ERR_OK && code != KAFKA_NONE) {
+        return client_fail(c,
+                           client_err_of(code),
+                           "group '%s' is not described: %s",
+                           x->question.group,
+                           client_error_text(code));
+    }
+    return e != ERR_OK || take(x) ? e : fail_without_memory(c);
+}
+
 /* ---- the consumer protocol ---- */
 
 static void init_consumer(void *response)
@@ -85,10 +125,8 @@ static bool take_consumer_member(struct description *x,
         return false;
     }
     for (size_t i = 0; i < a->topic_partitions_count; i++) {
-        for (size_t j = 0; j < a->topic_partitions[i].partitions_count; j++) {
-            to->partitions[to->partitions_count++] = (struct client_group_partition){
-                a->topic_partitions[i].topic_name, a->topic_partitions[i].partitions[j]};
-        }
+        const struct consumer_group_describe_response_topic_partitions *t = &a->topic_partitions[i];
+        add_partitions(to, t->topic_name, t->partitions, t->partitions_count);
     }
     sort(to);
     return true;
@@ -119,32 +157,21 @@ static bool take_consumer(struct description *x)
 static enum err ask_consumer(struct client *c, struct description *x, struct slice *name)
 {
     struct consumer_group_describe_request request;
-    struct consumer_group_describe_response *response = arena_alloc(&x->arena, sizeof(*response));
     consumer_group_describe_request_init(&request);
     request.group_ids = name;
     request.group_ids_count = 1;
     x->question.api_key = API_CONSUMER_GROUP_DESCRIBE;
     x->question.request = &request;
-    x->question.response = response;
+    x->question.response = arena_alloc(&x->arena, sizeof(struct consumer_group_describe_response));
     x->question.init_response = init_consumer;
     x->question.code_of = code_of_consumer;
     int16_t code = KAFKA_NONE;
-    enum err e = response == NULL ? client_fail(c, ERR_BUSY, "no memory for a description")
-                                  : client_group_ask(c, &x->question, &code);
-    if (e == ERR_UNSUPPORTED || (e == ERR_OK && code == KAFKA_GROUP_ID_NOT_FOUND) ||
-        (e == ERR_OK && code == KAFKA_UNSUPPORTED_VERSION)) {
+    const enum err e = ask(c, x, &code);
+    if (e == ERR_UNSUPPORTED || code == KAFKA_GROUP_ID_NOT_FOUND ||
+        code == KAFKA_UNSUPPORTED_VERSION) {
         return ERR_NOT_FOUND;
     }
-    if (e == ERR_OK && code != KAFKA_NONE) {
-        e = client_fail(c,
-                        client_err_of(code),
-                        "group '%s' is not described: %s",
-                        x->question.group,
-                        client_error_text(code));
-    }
-    return e != ERR_OK || take_consumer(x)
-               ? e
-               : client_fail(c, ERR_BUSY, "no memory for a description");
+    return check(c, x, e, code, take_consumer);
 }
 
 /* ---- the classic protocol ---- */
@@ -188,10 +215,10 @@ take_assignment(struct description *x, struct client_group_member *to, struct sl
         return false;
     }
     for (size_t i = 0; i < a.assigned_partitions_count; i++) {
-        for (size_t j = 0; j < a.assigned_partitions[i].partitions_count; j++) {
-            to->partitions[to->partitions_count++] = (struct client_group_partition){
-                a.assigned_partitions[i].topic, a.assigned_partitions[i].partitions[j]};
-        }
+        add_partitions(to,
+                       a.assigned_partitions[i].topic,
+                       a.assigned_partitions[i].partitions,
+                       a.assigned_partitions[i].partitions_count);
     }
     sort(to);
     return true;
@@ -229,37 +256,27 @@ static bool take_classic(struct description *x)
 static enum err ask_classic(struct client *c, struct description *x, struct slice *name)
 {
     struct describe_groups_request request;
-    struct describe_groups_response *response = arena_alloc(&x->arena, sizeof(*response));
     describe_groups_request_init(&request);
     request.groups = name;
     request.groups_count = 1;
     x->question.api_key = API_DESCRIBE_GROUPS;
     x->question.request = &request;
-    x->question.response = response;
+    x->question.response = arena_alloc(&x->arena, sizeof(struct describe_groups_response));
     x->question.init_response = init_classic;
     x->question.code_of = code_of_classic;
     int16_t code = KAFKA_NONE;
-    enum err e = response == NULL ? client_fail(c, ERR_BUSY, "no memory for a description")
-                                  : client_group_ask(c, &x->question, &code);
-    if (e == ERR_OK && code == KAFKA_GROUP_ID_NOT_FOUND) {
+    const enum err e = ask(c, x, &code);
+    if (code == KAFKA_GROUP_ID_NOT_FOUND) {
         return client_fail(c, ERR_NOT_FOUND, "group '%s' does not exist", x->question.group);
     }
-    if (e == ERR_OK && code != KAFKA_NONE) {
-        e = client_fail(c,
-                        client_err_of(code),
-                        "group '%s' is not described: %s",
-                        x->question.group,
-                        client_error_text(code));
-    }
-    return e != ERR_OK || take_classic(x) ? e
-                                          : client_fail(c, ERR_BUSY, "no memory for a description");
+    return check(c, x, e, code, take_classic);
 }
 
 enum err client_describe_group(struct client *c, const char *group, struct client_group **ret_group)
 {
     struct description *x = calloc(1, sizeof(*x));
     if (x == NULL) {
-        return client_fail(c, ERR_BUSY, "no memory for a description");
+        return fail_without_memory(c);
     }
     struct slice name = slice_of_string(group);
     arena_init(&x->arena, CLIENT_ARENA_SIZE_MAX);
