@@ -12,7 +12,10 @@
 #include "groups/group_priv.h"
 #include "groups/listing.h"
 #include "groups/offsets.h"
+#include "kafka/proto/consumer_group_heartbeat.h"
+#include "kafka/proto/join_group.h"
 #include "kafka/proto/list_groups.h"
+#include "kafka/proto/offset_commit.h"
 #include "storage/batch.h"
 
 enum {
@@ -367,14 +370,39 @@ void group_requeue(struct group *g, struct group_call *call)
     wait_at_gate(g, call);
 }
 
-/* Who only asks about a group gets one for the question, also at the limit: it goes with it. */
-static bool may_be_made(const struct coordinator *c, enum group_call_kind kind)
+static bool is_join(const struct group_call *call)
+{
+    if (call->kind == GROUP_JOIN) {
+        return ((const struct join_group_request *)call->in)->member_id.size == 0;
+    }
+    return call->kind == GROUP_CONSUMER_HEARTBEAT &&
+           ((const struct consumer_group_heartbeat_request *)call->in)->member_epoch == 0;
+}
+
+/* Of who is no member of anything. */
+static bool is_simple_commit(const struct group_call *call)
+{
+    return call->kind == GROUP_COMMIT &&
+           ((const struct offset_commit_request *)call->in)->generation_id_or_member_epoch < 0;
+}
+
+/* Who only asks about a group gets one for the question, also at the limit: it goes with it. So
+ * does who takes itself for a member of one that is not there: it is told, and acts. */
+static bool may_be_made(const struct coordinator *c, const struct group_call *call)
 {
     const struct group_memory *m = c->env->memory;
-    const bool is_to_stay =
-        kind == GROUP_JOIN || kind == GROUP_CONSUMER_HEARTBEAT || kind == GROUP_COMMIT;
+    const bool is_to_stay = is_join(call) || is_simple_commit(call);
     return !is_to_stay ||
            (m->groups_count < m->groups_max && group_memory_has_room(m, sizeof(struct group)));
+}
+
+/* A new group's first member hears what a full group's does, and stops: nothing of its doing makes
+ * room. An offset is committed again and again, until there is. */
+static void refuse_group(struct coordinator *c, struct group_call *call)
+{
+    const enum kafka_error e =
+        is_join(call) ? KAFKA_GROUP_MAX_SIZE_REACHED : KAFKA_COORDINATOR_NOT_AVAILABLE;
+    group_refuse(c, call, e, "The groups of this broker have reached coreflume.groups.max.");
 }
 
 void coordinator_call(struct coordinator *c, struct group_call *call, struct group_time now)
@@ -386,11 +414,11 @@ void coordinator_call(struct coordinator *c, struct group_call *call, struct gro
         return;
     }
     struct group *g = group_find(c, call->group_id);
-    if (g == NULL && may_be_made(c, call->kind)) {
+    if (g == NULL && may_be_made(c, call)) {
         g = group_get(c, call->group_id);
     }
     if (g == NULL) {
-        group_refuse(c, call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no room for another group");
+        refuse_group(c, call);
         return;
     }
     if (VERBS[call->kind].gate == GATE_NONE) {

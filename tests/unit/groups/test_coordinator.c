@@ -59,6 +59,56 @@ static int16_t error_of(const struct rig_call *call)
     return ((const struct consumer_group_heartbeat_response *)rig_answer(call))->error_code;
 }
 
+static int16_t commit_error(struct rig *r, int32_t generation)
+{
+    struct offset_commit_request_partition partition = {.committed_offset = 1};
+    struct offset_commit_request_topic topic = {
+        .name = slice_of_string("t"), .partitions = &partition, .partitions_count = 1};
+    struct offset_commit_request in;
+    offset_commit_request_init(&in);
+    in.group_id = slice_of_string("g");
+    in.member_id = slice_of_string("m");
+    in.generation_id_or_member_epoch = generation;
+    in.topics = &topic;
+    in.topics_count = 1;
+    const struct offset_commit_response *out = rig_answer(rig_send(r, GROUP_COMMIT, 8, "g", &in));
+    return out->topics[0].partitions[0].error_code;
+}
+
+static int16_t join_error(struct rig *r, const char *member)
+{
+    struct join_group_request_protocol protocol;
+    join_group_request_protocol_init(&protocol);
+    protocol.name = slice_of_string("range");
+    struct join_group_request in;
+    join_group_request_init(&in);
+    in.group_id = slice_of_string("g");
+    in.member_id = rig_text(r, member);
+    in.session_timeout_ms = in.rebalance_timeout_ms = 10000;
+    in.protocol_type = slice_of_string("consumer");
+    in.protocols = &protocol;
+    in.protocols_count = 1;
+    const struct join_group_response *out = rig_answer(rig_send(r, GROUP_JOIN, 3, "g", &in));
+    return out->error_code;
+}
+
+/* Nobody looks for another coordinator for ever: a member of a group that is gone learns that, and
+ * who would make one that there is no room. */
+Test(coordinator, members_hear_at_the_limit_of_groups_what_they_can_act_on)
+{
+    struct rig *r = rig_new();
+    r->leader->memory.groups_max = 0;
+    rig_topic(r, "t", 1);
+    cr_assert(eq(i16, join_error(r, ""), KAFKA_GROUP_MAX_SIZE_REACHED));
+    cr_assert(eq(i16, join_error(r, "m"), KAFKA_UNKNOWN_MEMBER_ID));
+    cr_assert(eq(i16, error_of(beat(r, "m", 0)), KAFKA_GROUP_MAX_SIZE_REACHED));
+    cr_assert(eq(i16, error_of(beat(r, "m", 3)), KAFKA_GROUP_ID_NOT_FOUND));
+    cr_assert(eq(i16, commit_error(r, -1), KAFKA_COORDINATOR_NOT_AVAILABLE), "later, perhaps");
+    cr_assert(eq(i16, commit_error(r, 3), KAFKA_ILLEGAL_GENERATION));
+    cr_assert(eq(u32, coordinator_groups_count(r->leader->c), 0));
+    rig_free(r);
+}
+
 /* What was received counts, also if nobody waits for the answer. */
 Test(coordinator, who_says_goodbye_and_hangs_up_has_left)
 {
