@@ -27,6 +27,11 @@ void arena_init_shared(struct arena *a, size_t size_max, struct arena_budget *bu
     *a = (struct arena){.size_max = size_max, .budget = budget};
 }
 
+void arena_init_small(struct arena *a, size_t size_max, size_t first_size)
+{
+    *a = (struct arena){.size_max = size_max, .first_size = first_size};
+}
+
 /* False if there is not so much left. */
 static bool charge(struct arena_budget *budget, size_t size)
 {
@@ -62,7 +67,7 @@ void arena_done(struct arena *a)
     while (a->blocks != NULL) {
         free_block(a);
     }
-    arena_init_shared(a, a->size_max, a->budget);
+    *a = (struct arena){.size_max = a->size_max, .first_size = a->first_size, .budget = a->budget};
 }
 
 void arena_reset(struct arena *a)
@@ -82,7 +87,7 @@ void arena_reset(struct arena *a)
 
 static bool add_block(struct arena *a, size_t size)
 {
-    size_t block_size = ARENA_BLOCK_SIZE_MIN;
+    size_t block_size = a->first_size == 0 ? ARENA_BLOCK_SIZE_MIN : a->first_size;
     if (a->blocks != NULL) {
         block_size = a->blocks->size * 2;
     }

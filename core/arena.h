@@ -23,11 +23,14 @@ struct arena {
     uint8_t *end;
     size_t used_size; /* Bytes handed out and lost to alignment. */
     size_t size_max;
+    size_t first_size;           /* Of the first block; 0 = 4 KiB. */
     struct arena_budget *budget; /* NULL = none. */
     bool is_over_budget;         /* It was the budget that refused, since the last reset. */
 };
 
 void arena_init(struct arena *a, size_t size_max);
+/* For many of which most stay small: grows from a first block of that size. */
+void arena_init_small(struct arena *a, size_t size_max, size_t first_size);
 /* At the budget's limit arena_alloc returns NULL, as at the arena's own. budget must outlive it. */
 void arena_init_shared(struct arena *a, size_t size_max, struct arena_budget *budget);
 void arena_done(struct arena *a);

@@ -15,11 +15,25 @@
 #include "kafka/proto/offset_fetch.h"
 #include "kafka/proto/sync_group.h"
 
+enum {
+    FIRST_SIZE = 512, /* Most answers are small, and a request may have a hundred thousand. */
+};
+
 void group_call_init(struct group_call *call, enum group_call_kind kind)
 {
     *call = (struct group_call){.kind = kind};
-    arena_init(&call->arena, GROUP_ANSWER_SIZE_MAX);
+    arena_init_small(&call->arena, GROUP_ANSWER_SIZE_MAX, FIRST_SIZE);
     list_init(&call->link);
+}
+
+void group_call_limit(struct group_call *call, size_t size_max)
+{
+    call->arena.size_max = size_max;
+}
+
+size_t group_call_size(const struct group_call *call)
+{
+    return call->arena.used_size;
 }
 
 void group_call_done(struct group_call *call)

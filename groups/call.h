@@ -95,6 +95,10 @@ struct group_call {
 
 /* Zeroed but for the kind; its arena is empty. */
 void group_call_init(struct group_call *call, enum group_call_kind kind);
+/* The answer may take only so much, instead of GROUP_ANSWER_SIZE_MAX. Before the submit. */
+void group_call_limit(struct group_call *call, size_t size_max);
+/* Bytes of the answer. */
+size_t group_call_size(const struct group_call *call);
 /* Frees the answer. */
 void group_call_done(struct group_call *call);
 

@@ -7,7 +7,8 @@
 #include "kafka/request.h"
 
 enum {
-    UNDER_WAY_MAX = 64,
+    UNDER_WAY_MAX = 64,        /* Deletions, which wait for flushes. */
+    UNDER_WAY_READING_MAX = 8, /* Each may take what memory is left. */
 };
 
 /* "/127.0.0.1", as Kafka shows a client's host. */
@@ -59,6 +60,10 @@ static void on_done(struct group_call *call)
     ask->is_under_way = false;
     assert_cmp(all->under_way_count, >, 0);
     all->under_way_count--;
+    all->answers_size += group_call_size(call);
+    if (call->out == NULL) {
+        all->next = all->count; /* It does not fit: the others are not needed either. */
+    }
     go_on(r);
     request_release(r);
 }
@@ -66,6 +71,8 @@ static void on_done(struct group_call *call)
 static void begin(struct request *r, struct group_ask *ask, size_t index)
 {
     struct group_asks *all = r->state;
+    const size_t taken = all->answers_size;
+    group_call_limit(&ask->call, taken < GROUP_ANSWER_SIZE_MAX ? GROUP_ANSWER_SIZE_MAX - taken : 0);
     all->under_way_count++;
     ask->is_under_way = true;
     ask->call.on_done = on_done;
@@ -80,7 +87,9 @@ static void begin(struct request *r, struct group_ask *ask, size_t index)
 static void go_on(struct request *r)
 {
     struct group_asks *all = r->state;
-    while (all->next < all->count && all->under_way_count < UNDER_WAY_MAX) {
+    const bool is_reading = all->count > 0 && all->asks[0].call.kind != GROUP_DELETE;
+    const size_t under_way_max = is_reading ? UNDER_WAY_READING_MAX : UNDER_WAY_MAX;
+    while (all->next < all->count && all->under_way_count < under_way_max) {
         const size_t index = all->next++;
         begin(r, &all->asks[index], index);
     }

@@ -29,6 +29,7 @@ struct group_asks {
     size_t count;
     size_t next; /* The first that is not begun. */
     size_t under_way_count;
+    size_t answers_size; /* Of those that are home: together they are bounded as one is. */
     bool is_cancelled;
     struct timer timer; /* Of a single call. */
     /* Answers the request from the calls' `out`, which may be NULL (group_asks_are_whole). */
@@ -47,7 +48,7 @@ void group_ask_each(struct request *r,
                     void (*on_all)(struct request *r));
 /* on_all comes from the loop, or at once if there is nothing to ask. */
 void group_asks_begin(struct request *r, void (*on_all)(struct request *r));
-/* False if an answer did not fit its memory. */
+/* False if the answers did not fit their memory; some were not asked for then. */
 bool group_asks_are_whole(const struct group_asks *asks);
 
 /* The whole request is one call, whose answer is the request's. What only has to become durable is

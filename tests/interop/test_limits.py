@@ -208,6 +208,36 @@ def test_many_topics_and_a_long_answer():
         equal(node.stop()[0], 0, "exit code")
 
 
+def most_memory_mib(node):
+    with open(f"/proc/{node.process.pid}/status", encoding="ascii") as f:
+        return int(next(line for line in f if line.startswith("VmHWM:")).split()[1]) >> 10
+
+
+def test_answers_about_many_groups_are_bounded():
+    """A few kilobytes that ask for gigabytes: a group of four megabytes, a thousand times."""
+    with Node(fresh_dir("limits_groups") / "data", "--cores", "0", "--set", "group.initial.rebalance.delay.ms=0",
+              "--set", "offsets.topic.num.partitions=1") as node:
+        with Connection(node.kafka) as c:
+            ask(c, "find_coordinator", 4, {"key_type": 0, "coordinator_keys": ["g"]})
+            joined = ask(c, "join_group", 3, {
+                "group_id": "g", "member_id": "", "session_timeout_ms": 30000, "rebalance_timeout_ms": 30000,
+                "protocol_type": "consumer", "protocols": [{"name": "range", "metadata": bytes(4 << 20)}]})
+            equal(joined["error_code"], NONE, "join")
+            synced = ask(c, "sync_group", 3, {"group_id": "g", "generation_id": joined["generation_id"],
+                                              "member_id": joined["member_id"], "assignments": []})
+            equal(synced["error_code"], NONE, "sync")
+            groups = ask(c, "describe_groups", 5, {"groups": ["g"] * 4})["groups"]
+            equal([len(g["members"][0]["member_metadata"]) for g in groups], [4 << 20] * 4, "four fit")
+            send(c, "describe_groups", 5, {"groups": ["g"] * 1000})
+            try:
+                equal(c.socket.recv(1), b"", "a thousand do not")
+            except ConnectionResetError:
+                pass
+        expect(most_memory_mib(node) < 500, f"{most_memory_mib(node)} MiB")
+        with Connection(node.kafka) as c:
+            expect(ask(c, "api_versions", 0, {})["api_keys"], "others are served")
+
+
 def test_the_soft_limit_on_open_files_is_raised():
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, before[1]))

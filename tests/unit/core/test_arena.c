@@ -30,6 +30,23 @@ Test(arena, memory_is_zeroed_aligned_and_apart)
     arena_done(&a);
 }
 
+/* Of a hundred thousand with a few bytes in each. */
+Test(arena, a_small_one_begins_small)
+{
+    struct arena_budget budget = {.size_max = 1 << 20};
+    struct arena a;
+    arena_init_small(&a, 1 << 20, 512);
+    a.budget = &budget;
+    for (int round = 0; round < 2; round++) {
+        cr_assert(ne(ptr, arena_alloc(&a, 300), NULL));
+        cr_assert(eq(sz, budget.size, 512));
+        cr_assert(ne(ptr, arena_alloc(&a, 300), NULL));
+        cr_assert(eq(sz, budget.size, 512 + 1024));
+        arena_done(&a);
+        cr_assert(eq(sz, budget.size, 0));
+    }
+}
+
 Test(arena, at_the_limit_there_is_no_more)
 {
     struct arena a;
