@@ -10,8 +10,6 @@
 #include "groups/topic_pattern.h"
 
 enum {
-    /* With more members on a shard none is kept: some clients send one per second instead. */
-    HELD_MEMBERS_MAX = 10000,
     TEXT_SIZE_MAX = 512,
     TEXT_ID_MAX = 128, /* What messages show of an id. */
 };
@@ -171,9 +169,8 @@ static bool may_wait(const struct consumer_beat *b, const struct consumer_member
 {
     const struct consumer *c = m->consumer;
     const struct group_call *call = b->call;
-    return b->g->c->env->settings->is_heartbeat_held && !call->is_hurried && !call->was_kept &&
-           b->g->c->env->memory->members_count <= HELD_MEMBERS_MAX && !b->is_shown &&
-           !b->has_news && in_of(b)->member_epoch == m->progress.epoch &&
+    return consumer_may_hold(b->g->c->env) && !call->is_hurried && !call->was_kept &&
+           !b->is_shown && !b->has_news && in_of(b)->member_epoch == m->progress.epoch &&
            c->epoch == c->target_epoch && consumer_is_settled(c, m);
 }
 

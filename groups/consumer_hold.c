@@ -1,10 +1,11 @@
 /* Heartbeats that wait for news (docs/decisions/0021). A member asks every few seconds whether
  * there is anything for it. When there is not, and the group is at rest, its heartbeat is kept: it
  * is answered when the target changes for the member, at the latest when the next one would be due.
- * So members hear of a rebalance at once, and there are no more heartbeats than without.
+ * So members hear of a rebalance at once.
  *
  * A kept heartbeat delays nothing: it is answered as soon as its client sends anything else on the
  * connection (group_asks.h), and counts for the session when it comes, not when it is answered.
+ * Its member is then asked to come back soon, to wait again: so there is one kept nearly always.
  */
 #include "core/assert.h"
 #include "groups/consumer_priv.h"
@@ -12,16 +13,32 @@
 enum {
     US_PER_MS = 1000,
     REST_MS_MIN = 10,
+    SOON_MS_MIN = 500,
+    RETURNS_PER_MS_MAX = 5, /* Of all members of a core. */
+    /* With more members on a shard none is kept: some clients send one per second instead. */
+    HELD_MEMBERS_MAX = 10000,
 };
 
+bool consumer_may_hold(const struct coordinator_env *env)
+{
+    return env->settings->is_heartbeat_held && env->memory->members_count <= HELD_MEMBERS_MAX;
+}
+
+/* Clients count from when they sent the heartbeat, or from its answer. */
 int32_t consumer_hold_rest_ms(const struct consumer_member *m, const struct group_call *call)
 {
+    const struct coordinator_env *env = m->consumer->g->c->env;
     const int32_t ms = consumer_heartbeat_interval_ms(m->consumer, m);
-    if (!call->was_kept || !consumer_is_settled(m->consumer, m)) {
+    if (!consumer_may_hold(env) || !consumer_is_settled(m->consumer, m)) {
         return ms;
     }
-    const uint64_t kept_ms = (m->consumer->g->c->time.now_us - call->kept_us) / US_PER_MS;
-    return kept_ms + REST_MS_MIN < (uint64_t)ms ? ms - (int32_t)kept_ms : REST_MS_MIN;
+    const uint64_t kept_us = call->was_kept ? m->consumer->g->c->time.now_us - call->kept_us : 0;
+    if (kept_us >= (uint64_t)ms * US_PER_MS) {
+        return REST_MS_MIN;
+    }
+    const int32_t fair_ms = (int32_t)(env->memory->members_count / RETURNS_PER_MS_MAX);
+    const int32_t soon_ms = fair_ms > SOON_MS_MIN ? fair_ms : SOON_MS_MIN;
+    return soon_ms < ms ? soon_ms : ms;
 }
 
 static struct group_call *take(struct consumer_member *m)

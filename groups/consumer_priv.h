@@ -283,8 +283,10 @@ void consumer_hold_init(struct consumer_member *m);
 /* Keeps the heartbeat of a settled member, of which none is kept, until its interval has passed, or
  * there is news for it, or its client wants something else. */
 void consumer_hold(struct consumer_member *m, struct group_call *call);
-/* When the next heartbeat is wanted, told in the answer to call: what is left of the interval if it
- * was kept, since some clients count from the answer (docs/compatibility.md). */
+/* False: every heartbeat is answered at once. */
+bool consumer_may_hold(const struct coordinator_env *env);
+/* When the next heartbeat is wanted, told in the answer to call: at once if it was kept for the
+ * whole interval, soon if it could not be or not for so long. */
 int32_t consumer_hold_rest_ms(const struct consumer_member *m, const struct group_call *call);
 /* Has it judged anew, if there is one: the member is no more, or its client is back. */
 void consumer_unhold(struct consumer_member *m);

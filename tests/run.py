@@ -12,6 +12,7 @@ import os
 import pathlib
 import random
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -216,6 +217,8 @@ def soak(totals, minutes):
 
 
 def main():
+    # Started in the background by a shell, this would be ignored, here and by every program that is tested.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     mode, *rest = sys.argv[1:] or ["test"]
     totals = Totals()
     if mode == "test":

@@ -12,6 +12,7 @@ typedef struct consumer_group_heartbeat_response response;
 enum {
     VERSION = 1,
     INTERVAL_MS = 5000,
+    SOON_MS = 500,
     TIMEOUT_MS = 60000,
 };
 
@@ -100,7 +101,34 @@ Test(consumer_hold, cancelled_is_answered_with_what_there_is)
     const response *out = rig_answer(call);
     cr_assert(eq(i16, out->error_code, KAFKA_NONE));
     cr_assert(eq(i32, out->member_epoch, epoch));
-    cr_assert(eq(i32, out->heartbeat_interval_ms, INTERVAL_MS - 2000));
+    cr_assert(eq(i32, out->heartbeat_interval_ms, SOON_MS), "to wait again");
+    rig_free(r);
+}
+
+/* Only who waits hears at once: whose heartbeat could not be kept is to come again soon. */
+Test(consumer_hold, who_could_not_wait_comes_back_soon)
+{
+    struct rig *r = new_rig();
+    const response *out = join(r, "a");
+    cr_assert(eq(i32, out->heartbeat_interval_ms, SOON_MS), "it was told its partitions");
+    r->settings.is_heartbeat_held = false;
+    out = rig_answer(beat(r, "a", out->member_epoch));
+    cr_assert(eq(i32, out->heartbeat_interval_ms, INTERVAL_MS), "none is kept");
+    rig_free(r);
+}
+
+Test(consumer_hold, the_more_members_the_later_they_come_back)
+{
+    enum {
+        MEMBERS = 4000,
+    };
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    r->leader->memory.members_count += MEMBERS - 1;
+    struct rig_call *call = beat(r, "a", epoch);
+    rig_cancel(call);
+    cr_assert(eq(i32, ((const response *)rig_answer(call))->heartbeat_interval_ms, MEMBERS / 5));
+    r->leader->memory.members_count -= MEMBERS - 1;
     rig_free(r);
 }
 
