@@ -10,6 +10,7 @@
 #include "groups/topic_pattern.h"
 
 enum {
+    TELL_AGAIN_US = 1000 * 1000,
     TEXT_SIZE_MAX = 512,
     TEXT_ID_MAX = 128, /* What messages show of an id. */
 };
@@ -170,14 +171,32 @@ static bool may_wait(const struct consumer_beat *b, const struct consumer_member
     const struct consumer *c = m->consumer;
     const struct group_call *call = b->call;
     return consumer_may_hold(b->g->c->env) && !call->is_hurried && !call->was_kept &&
-           !b->is_shown && !b->has_news && in_of(b)->member_epoch == m->progress.epoch &&
-           c->epoch == c->target_epoch && consumer_is_settled(c, m);
+           !b->is_shown && !b->has_news && !m->has_unheard &&
+           in_of(b)->member_epoch == m->progress.epoch && c->epoch == c->target_epoch &&
+           consumer_is_settled(c, m);
+}
+
+/* An answer may be lost, also because its client had given it up: librdkafka does so when the
+ * interval has passed that it was told last. So what a member may use is told again, until it says
+ * that this is what it has. */
+static void note_heard(struct consumer_beat *b, struct consumer_member *m)
+{
+    const uint64_t now_us = b->g->c->time.now_us;
+    const bool has_it = b->has_owned && partition_set_equal(&b->owned, &m->progress.assigned);
+    const bool is_expected = m->has_unheard || m->progress.state == MEMBER_UNREVOKED;
+    const bool is_again = is_expected && !has_it && now_us >= m->told_us + TELL_AGAIN_US;
+    b->is_shown = b->is_shown || is_again;
+    m->has_unheard = (m->has_unheard || b->is_shown) && !has_it;
+    if (b->is_shown) {
+        m->told_us = now_us;
+    }
 }
 
 static void answer(struct consumer_beat *b)
 {
     struct consumer *c = b->g->consumer;
     struct consumer_member *m = consumer_find_member(c, b->member_id);
+    note_heard(b, m);
     consumer_schedule_target(c);
     consumer_schedule_resolve(c);
     if (!b->call->was_kept) { /* Else it was here before. */
@@ -333,7 +352,8 @@ static bool find_speaker(struct consumer_beat *b, struct consumer_speaker *ret_w
     return true;
 }
 
-/* The epoch before this one is let pass if it may be that the answer with this one was lost. */
+/* The epoch before this one is let pass: the answer with this one was lost. But not with partitions
+ * that were given back since. */
 static bool check_epoch(struct consumer_beat *b, const struct consumer_member *m)
 {
     const int32_t epoch = in_of(b)->member_epoch;
@@ -341,9 +361,11 @@ static bool check_epoch(struct consumer_beat *b, const struct consumer_member *m
     if (epoch == known || epoch == 0) {
         return true;
     }
-    const bool has_all = b->has_owned && partition_set_is_subset(&m->progress.assigned, &b->owned);
+    const bool has_more =
+        b->has_owned && !partition_set_is_subset(&m->progress.assigned, &b->owned);
     const bool is_greater = group_epoch_is_later(epoch, known);
-    if (!is_greater && epoch == m->progress.previous_epoch && (has_all || b->call->was_kept)) {
+    if (!is_greater && epoch == m->progress.previous_epoch && !has_more) {
+        b->is_shown = b->is_shown || !b->call->was_kept;
         return true;
     }
     char text[TEXT_SIZE_MAX];

@@ -90,7 +90,9 @@ struct consumer_member {
     uint64_t charged;  /* bytes */
 
     /* Volatile. */
-    bool is_going; /* Scratch: among those that a batch in the making takes away. */
+    bool is_going;    /* Scratch: among those that a batch in the making takes away. */
+    bool has_unheard; /* It was told what it may use, and has not said yet that it has that. */
+    uint64_t told_us; /* When it was told. */
     struct group_timer session;
     struct group_timer revocation;
     struct group_call *held; /* Its heartbeat that waits for news; or NULL. */

@@ -23,8 +23,8 @@ class Place:
     """A server with topics t (3 partitions of 10 records) and u (1, empty), its tools, and groups in every state."""
     jvm = None  # Of all tests; it ends with the script.
 
-    def __init__(self, name, stack):
-        self.node = stack.enter_context(server(name, DELAY))
+    def __init__(self, name, stack, *settings):
+        self.node = stack.enter_context(server(name, DELAY, *settings))
         self.tool = Place.jvm = Place.jvm or Tools(None)
         self.tool.brokers = self.node.kafka
         self.members = stack.enter_context(Members(self.node.kafka))
@@ -58,9 +58,9 @@ class Place:
 
 
 @contextlib.contextmanager
-def place(name):
+def place(name, *settings):
     with contextlib.ExitStack() as stack:
-        yield Place(name, stack)
+        yield Place(name, stack, *settings)
 
 
 def test_list():
@@ -182,7 +182,7 @@ def test_delete():
 
 
 def test_configs_of_groups():
-    with place("groups_configs") as p:
+    with place("groups_configs", "coreflume.group.heartbeat.hold=false") as p:  # Else the interval told is shorter.
         group = ("--entity-type", "groups", "--entity-name", "new")
 
         def described(*words):

@@ -41,7 +41,30 @@ static struct rig_call *send(struct rig *r, const request *in)
     return rig_send(r, GROUP_CONSUMER_HEARTBEAT, VERSION, "g", in);
 }
 
-static const response *join(struct rig *r, const char *member)
+static struct rig_call *beat(struct rig *r, const char *member, int32_t epoch)
+{
+    return send(r, new_request(r, member, epoch));
+}
+
+/* What clients say when they have taken over what they were told. */
+static struct rig_call *acknowledge(struct rig *r, const char *member, const response *told)
+{
+    request *in = new_request(r, member, told->member_epoch);
+    const size_t count = told->assignment == NULL ? 0 : told->assignment->topic_partitions_count;
+    struct consumer_group_heartbeat_request_topic_partition *owned =
+        rig_alloc(r, count + 1, sizeof(*owned));
+    for (size_t i = 0; i < count; i++) {
+        consumer_group_heartbeat_request_topic_partition_init(&owned[i]);
+        owned[i].topic_id = told->assignment->topic_partitions[i].topic_id;
+        owned[i].partitions = told->assignment->topic_partitions[i].partitions;
+        owned[i].partitions_count = told->assignment->topic_partitions[i].partitions_count;
+    }
+    in->topic_partitions = owned;
+    in->topic_partitions_count = count;
+    return send(r, in);
+}
+
+static const response *join_only(struct rig *r, const char *member)
 {
     static struct slice names[] = {{(const uint8_t *)"t", 1}};
     static struct consumer_group_heartbeat_request_topic_partition nothing[1];
@@ -53,9 +76,11 @@ static const response *join(struct rig *r, const char *member)
     return rig_answer(send(r, in));
 }
 
-static struct rig_call *beat(struct rig *r, const char *member, int32_t epoch)
+static const response *join(struct rig *r, const char *member)
 {
-    return send(r, new_request(r, member, epoch));
+    const response *out = join_only(r, member);
+    rig_cancel(acknowledge(r, member, out));
+    return out;
 }
 
 Test(consumer_hold, answered_when_the_next_is_due)
@@ -181,6 +206,55 @@ Test(consumer_hold, one_per_member)
     struct rig_call *second = beat(r, "a", epoch);
     cr_assert(first->is_answered);
     cr_assert(not(second->is_answered));
+    rig_free(r);
+}
+
+/* Its answer may be lost: what a member may use is told until it says that it has it. */
+Test(consumer_hold, told_again_until_heard)
+{
+    struct rig *r = new_rig();
+    const response *out = join_only(r, "a");
+    const int32_t epoch = out->member_epoch;
+    cr_assert(ne(ptr, out->assignment, NULL));
+    rig_pass_ms(r, 999);
+    cr_assert(eq(ptr, ((const response *)rig_answer(beat(r, "a", epoch)))->assignment, NULL));
+    rig_pass_ms(r, 1);
+    out = rig_answer(beat(r, "a", epoch));
+    cr_assert(ne(ptr, out->assignment, NULL), "a second has passed");
+    cr_assert(not(acknowledge(r, "a", out)->is_answered), "it waits for news");
+    rig_free(r);
+}
+
+/* The same for what it is to give back. */
+Test(consumer_hold, told_again_until_given_back)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    rig_pass_ms(r, 2000);
+    (void)join(r, "b");
+    for (int i = 0; i < 3; i++) {
+        const response *out = rig_answer(beat(r, "a", epoch));
+        cr_assert(ne(ptr, out->assignment, NULL));
+        cr_assert(eq(sz, out->assignment->topic_partitions[0].partitions_count, 2));
+        rig_pass_ms(r, 1000);
+    }
+    rig_free(r);
+}
+
+Test(consumer_hold, an_epoch_whose_answer_was_lost_is_told_again)
+{
+    struct rig *r = new_rig();
+    const response *a = join(r, "a");
+    rig_pass_ms(r, 2000);
+    struct rig_call *call = beat(r, "a", a->member_epoch);
+    const int32_t joined = join(r, "b")->member_epoch;
+    const response *reduced = rig_answer(call);
+    const response *lost = rig_answer(acknowledge(r, "a", reduced));
+    cr_assert(eq(i32, lost->member_epoch, joined));
+    const response *out = rig_answer(beat(r, "a", a->member_epoch));
+    cr_assert(eq(i16, out->error_code, KAFKA_NONE), "it is not thrown out");
+    cr_assert(eq(i32, out->member_epoch, joined));
+    cr_assert(ne(ptr, out->assignment, NULL));
     rig_free(r);
 }
 
