@@ -1,4 +1,5 @@
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "core/assert.h"
 #include "core/logger.h"
@@ -50,18 +51,30 @@ static void refuse_upgrade(struct consumer_beat *b, const char *why)
     group_refuse(b->g->c, b->call, KAFKA_GROUP_ID_NOT_FOUND, text);
 }
 
-/* What it says of itself, as a member of this protocol would. Arrays in the arena. */
-static bool convert_metadata(const struct classic_member *m,
-                             struct arena *a,
-                             struct consumer_group_member_metadata_value *v)
+/* What becomes of a member; arrays in the arena. */
+struct upgraded {
+    const struct classic_member *from;
+    size_t position; /* In the group. */
+    struct consumer_group_member_metadata_value v;
+    struct member_progress progress;
+    struct partition_set claims; /* What it said it has when it joined last. */
+    int32_t claims_generation;   /* In which it had that; -1 = it did not say. */
+};
+
+/* What it says of itself, as a member of this protocol would. */
+static bool convert_metadata(struct upgraded *to, struct arena *a)
 {
+    const struct classic_member *m = to->from;
+    struct consumer_group_member_metadata_value *v = &to->v;
     struct consumer_protocol_subscription subscription;
     struct consumer_group_member_metadata_value_classic *classic = arena_alloc(a, sizeof(*classic));
     const struct classic_protocols *protocols = m->protocols;
     if (classic == NULL || protocols->count == 0 ||
-        !consumer_read_subscription(protocols->items[0].metadata, a, &subscription)) {
+        !consumer_read_subscription(protocols->items[0].metadata, a, &subscription) ||
+        !consumer_read_owned(m->classic->g->c->env, &subscription, a, &to->claims)) {
         return false;
     }
+    to->claims_generation = subscription.generation_id;
     classic->session_timeout_ms = m->session_timeout_ms;
     classic->supported_protocols_count = protocols->count;
     classic->supported_protocols =
@@ -110,27 +123,83 @@ static bool convert_assignment(const struct classic_member *m,
     return partition_owners_put(given, ret_set, m) == ERR_OK;
 }
 
-static bool put_upgraded(const struct classic_member *m,
-                         struct proposal *p,
-                         struct arena *a,
-                         struct partition_owners *given)
+static bool convert(struct upgraded *to, struct arena *a, struct partition_owners *given)
 {
-    const struct group *g = m->classic->g;
-    const int32_t generation = m->classic->generation;
-    struct consumer_group_member_metadata_value v;
-    struct member_progress progress = {
-        .epoch = generation,
+    to->progress = (struct member_progress){
+        .epoch = to->from->classic->generation,
         .previous_epoch = -1,
         .state = MEMBER_STABLE,
     };
-    if (!convert_metadata(m, a, &v) || !convert_assignment(m, a, given, &progress.assigned)) {
+    return convert_metadata(to, a) &&
+           convert_assignment(to->from, a, given, &to->progress.assigned);
+}
+
+/* A leader holds back what a member has and is to lose, until that says that it has it no more: it
+ * has to give back what it claims and nobody was given. A claim may be stale, or made up: then its
+ * next join says so, or the deadline is over. False without memory. */
+static bool claim(struct upgraded *to, struct arena *a, struct partition_owners *given)
+{
+    struct member_progress *progress = &to->progress;
+    const struct partition_set *claims = &to->claims;
+    if (!partition_set_init(&progress->pending, a, claims->count)) {
         return false;
     }
-    const struct slice id = m->identity->member_id;
-    consumer_put_metadata(g, p, id, &v);
-    consumer_put_target(g, p, id, &progress.assigned);
-    consumer_put_progress(g, p, id, &progress);
-    return true;
+    for (uint32_t i = 0; i < claims->count; i++) {
+        const struct held_partition *p = &claims->items[i];
+        if (partition_owners_find(given, &p->topic_id, p->partition) == NULL) {
+            partition_set_add(&progress->pending, &p->topic_id, p->partition, progress->epoch);
+        }
+    }
+    if (progress->pending.count > 0) {
+        progress->state = MEMBER_UNREVOKED;
+    }
+    return partition_owners_put(given, &progress->pending, to->from) == ERR_OK;
+}
+
+/* Of two claims to a partition the later one is true. */
+static int compare_claims(const void *a, const void *b)
+{
+    const struct upgraded *left = a;
+    const struct upgraded *right = b;
+    if (left->claims_generation != right->claims_generation) {
+        return left->claims_generation > right->claims_generation ? -1 : 1;
+    }
+    return (left->position > right->position) - (left->position < right->position);
+}
+
+static void put_upgraded(const struct group *g, struct proposal *p, const struct upgraded *m)
+{
+    const struct slice id = m->from->identity->member_id;
+    consumer_put_metadata(g, p, id, &m->v);
+    consumer_put_target(g, p, id, &m->progress.assigned);
+    consumer_put_progress(g, p, id, &m->progress);
+}
+
+/* False: a member cannot be read. */
+static bool put_members(const struct classic *c,
+                        struct proposal *p,
+                        struct arena *a,
+                        struct partition_owners *given)
+{
+    struct upgraded *members = arena_alloc_array(a, c->members_count, sizeof(*members));
+    bool is_whole = members != NULL;
+    size_t count = 0;
+    list_for_each (link, &c->members) {
+        if (is_whole) {
+            members[count] = (struct upgraded){.from = classic_member_at(link), .position = count};
+            is_whole = convert(&members[count++], a, given);
+        }
+    }
+    if (is_whole && count > 0) {
+        qsort(members, count, sizeof(*members), compare_claims);
+    }
+    for (size_t i = 0; is_whole && i < count; i++) {
+        is_whole = claim(&members[i], a, given);
+    }
+    for (size_t i = 0; is_whole && i < count; i++) {
+        put_upgraded(c->g, p, &members[i]);
+    }
+    return is_whole;
 }
 
 /* False: a member cannot be read. */
@@ -141,12 +210,9 @@ static bool put_upgrade(const struct classic *c, struct proposal *p)
     struct partition_owners given;
     arena_init(&a, CONSUMER_SCRATCH_SIZE_MAX);
     partition_owners_init(&given, g->c->env->hash_seed);
-    bool is_whole = true;
     classic_put_tombstones(g, p);
     consumer_put_epoch(g, p, c->generation, 0);
-    list_for_each (link, &c->members) {
-        is_whole = is_whole && put_upgraded(classic_member_at(link), p, &a, &given);
-    }
+    const bool is_whole = put_members(c, p, &a, &given);
     consumer_put_target_epoch(g, p, c->generation);
     partition_owners_done(&given);
     arena_done(&a);
@@ -157,6 +223,7 @@ static void touch(void *context, struct consumer_member *m)
 {
     (void)context;
     member_touch(m);
+    member_arm_revocation(m);
 }
 
 static void on_upgraded(struct proposal *p, enum err e)

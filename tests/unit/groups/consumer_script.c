@@ -407,6 +407,7 @@ static struct slice subscription_of(const struct script *s, const struct person 
         v.owned_partitions[i].partitions_count = 1;
     }
     v.owned_partitions_count = like.topic_partitions_count;
+    v.generation_id = number(s, "claimed", -1);
     wbuf_init(&w, 1 << 20);
     cr_assert(eq(
         int, consumer_protocol_subscription_encode(&w, (int16_t)number(s, "sub", 1), &v), ERR_OK));

@@ -17,7 +17,8 @@
  *
  * Options of heartbeats: epoch, instance, rack, topics (a,b), regex, assignor, timeout, owned
  * (t:0,u:1; "" is none; "all" what its last answers gave it), v (the version), group ("g"). Those
- * of cjoin besides: protocols (a,b), api (the version).
+ * of cjoin besides: protocols (a,b), api (the version), sub (the version of its subscription),
+ * claimed (the generation in which it had what it owns, from sub=2 on).
  */
 /* clang-format on */
 #pragma once

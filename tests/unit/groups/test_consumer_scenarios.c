@@ -95,6 +95,11 @@ Test(consumer_scenarios, two_owners)
     run("consumer_two_owners");
 }
 
+Test(consumer_scenarios, held_back)
+{
+    run("consumer_held_back");
+}
+
 Test(consumer_scenarios, downgrade)
 {
     run("consumer_downgrade");
