@@ -178,16 +178,21 @@ static bool may_wait(const struct consumer_beat *b, const struct consumer_member
 
 /* An answer may be lost, also because its client had given it up: librdkafka does so when the
  * interval has passed that it was told last. So what a member may use is told again, until it says
- * that this is what it has. */
+ * that this is what it has, or comes with the epoch that was told with it. */
 static void note_heard(struct consumer_beat *b, struct consumer_member *m)
 {
     const uint64_t now_us = b->g->c->time.now_us;
+    const bool is_current = in_of(b)->member_epoch == m->progress.epoch;
     const bool has_it = b->has_owned && partition_set_equal(&b->owned, &m->progress.assigned);
+    const bool has_heard = has_it || (m->has_unheard_epoch && is_current);
     const bool is_expected = m->has_unheard || m->progress.state == MEMBER_UNREVOKED;
-    const bool is_again = is_expected && !has_it && now_us >= m->told_us + TELL_AGAIN_US;
+    const bool is_again = is_expected && !has_heard && now_us >= m->told_us + TELL_AGAIN_US;
+    m->has_unheard = m->has_unheard && !has_heard;
+    m->has_unheard_epoch = m->has_unheard_epoch && !is_current;
     b->is_shown = b->is_shown || is_again;
-    m->has_unheard = (m->has_unheard || b->is_shown) && !has_it;
     if (b->is_shown) {
+        m->has_unheard = !has_it;
+        m->has_unheard_epoch = !is_current;
         m->told_us = now_us;
     }
 }
@@ -352,8 +357,16 @@ static bool find_speaker(struct consumer_beat *b, struct consumer_speaker *ret_w
     return true;
 }
 
+/* Nothing but that the member is there. */
+static bool says_nothing(const struct consumer_group_heartbeat_request *in)
+{
+    return in->topic_partitions == NULL && in->subscribed_topic_names == NULL &&
+           slice_is_null(in->subscribed_topic_regex);
+}
+
 /* The epoch before this one is let pass: the answer with this one was lost. But not with partitions
- * that were given back since. */
+ * that were given back since. Who says nothing else is told it again, and goes no further, else
+ * another lost answer put him out. False: answered. */
 static bool check_epoch(struct consumer_beat *b, const struct consumer_member *m)
 {
     const int32_t epoch = in_of(b)->member_epoch;
@@ -365,8 +378,12 @@ static bool check_epoch(struct consumer_beat *b, const struct consumer_member *m
         b->has_owned && !partition_set_is_subset(&m->progress.assigned, &b->owned);
     const bool is_greater = group_epoch_is_later(epoch, known);
     if (!is_greater && epoch == m->progress.previous_epoch && !has_more) {
-        b->is_shown = b->is_shown || !b->call->was_kept;
-        return true;
+        if (b->call->was_kept || !says_nothing(in_of(b))) {
+            return true;
+        }
+        b->is_shown = true;
+        b->answer(b);
+        return false;
     }
     char text[TEXT_SIZE_MAX];
     (void)snprintf(text,

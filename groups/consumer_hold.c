@@ -14,6 +14,8 @@ enum {
     US_PER_MS = 1000,
     REST_MS_MIN = 10,
     SOON_MS_MIN = 500,
+    WORTH_US = 1000 * 1000, /* Kept so long it was worth coming back. */
+    HURRIED_COUNT_MAX = 4,
     RETURNS_PER_MS_MAX = 5, /* Of all members of a core. */
     /* With more members on a shard none is kept: some clients send one per second instead. */
     HELD_MEMBERS_MAX = 10000,
@@ -25,7 +27,7 @@ bool consumer_may_hold(const struct coordinator_env *env)
 }
 
 /* Clients count from when they sent the heartbeat, or from its answer. */
-int32_t consumer_hold_rest_ms(const struct consumer_member *m, const struct group_call *call)
+int32_t consumer_hold_rest_ms(struct consumer_member *m, const struct group_call *call)
 {
     const struct coordinator_env *env = m->consumer->g->c->env;
     const int32_t ms = consumer_heartbeat_interval_ms(m->consumer, m);
@@ -34,10 +36,17 @@ int32_t consumer_hold_rest_ms(const struct consumer_member *m, const struct grou
     }
     const uint64_t kept_us = call->was_kept ? m->consumer->g->c->time.now_us - call->kept_us : 0;
     if (kept_us >= (uint64_t)ms * US_PER_MS) {
+        m->hurried_count = 0;
         return REST_MS_MIN;
     }
+    if (kept_us >= WORTH_US) {
+        m->hurried_count = 0;
+    }
     const int32_t fair_ms = (int32_t)(env->memory->members_count / RETURNS_PER_MS_MAX);
-    const int32_t soon_ms = fair_ms > SOON_MS_MIN ? fair_ms : SOON_MS_MIN;
+    const int32_t soon_ms = (fair_ms > SOON_MS_MIN ? fair_ms : SOON_MS_MIN) << m->hurried_count;
+    if ((call->was_kept || call->is_hurried) && m->hurried_count < HURRIED_COUNT_MAX) {
+        m->hurried_count++;
+    }
     return soon_ms < ms ? soon_ms : ms;
 }
 

@@ -92,7 +92,9 @@ struct consumer_member {
     /* Volatile. */
     bool is_going;    /* Scratch: among those that a batch in the making takes away. */
     bool has_unheard; /* It was told what it may use, and has not said yet that it has that. */
-    uint64_t told_us; /* When it was told. */
+    bool has_unheard_epoch; /* It was told so with an epoch that it did not have. */
+    uint8_t hurried_count;  /* Heartbeats in a row that could hardly be kept. */
+    uint64_t told_us;       /* When it was told. */
     struct group_timer session;
     struct group_timer revocation;
     struct group_call *held; /* Its heartbeat that waits for news; or NULL. */
@@ -288,8 +290,9 @@ void consumer_hold(struct consumer_member *m, struct group_call *call);
 /* False: every heartbeat is answered at once. */
 bool consumer_may_hold(const struct coordinator_env *env);
 /* When the next heartbeat is wanted, told in the answer to call: at once if it was kept for the
- * whole interval, soon if it could not be or not for so long. */
-int32_t consumer_hold_rest_ms(const struct consumer_member *m, const struct group_call *call);
+ * whole interval, soon if it could not be or not for so long; less soon each time, if it hardly
+ * ever can (members that share a connection). */
+int32_t consumer_hold_rest_ms(struct consumer_member *m, const struct group_call *call);
 /* Has it judged anew, if there is one: the member is no more, or its client is back. */
 void consumer_unhold(struct consumer_member *m);
 /* Answers it, if there is one. */

@@ -296,12 +296,19 @@ static void hear_error(struct groups_actor *a, struct groups_call *call, int16_t
     }
 }
 
+/* After a lost answer it says all there is, as Java does; others only what they said before, as
+ * librdkafka. */
+static bool is_thorough(const struct groups_actor *a)
+{
+    return (a - a->run->actors) % 2 == 0;
+}
+
 void groups_member_hear(struct groups_actor *a, struct groups_call *call)
 {
     struct groups_run *run = a->run;
     if (call == NULL) {
         a->owner->is_unsure = true;
-        a->must_report = true;
+        a->must_report = a->must_report || is_thorough(a);
         retry(a);
         return;
     }

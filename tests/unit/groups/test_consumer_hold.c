@@ -142,6 +142,28 @@ Test(consumer_hold, who_could_not_wait_comes_back_soon)
     rig_free(r);
 }
 
+/* Members that share a connection hurry each other: they come as if none were kept. */
+Test(consumer_hold, who_can_hardly_wait_comes_back_later_each_time)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    int32_t ms = 0;
+    for (int i = 0; i < 5; i++) {
+        struct rig_call *call = beat(r, "a", epoch);
+        rig_pass_ms(r, 100);
+        rig_cancel(call);
+        const int32_t next_ms = ((const response *)rig_answer(call))->heartbeat_interval_ms;
+        cr_assert(le(i32, ms, next_ms));
+        ms = next_ms;
+    }
+    cr_assert(eq(i32, ms, INTERVAL_MS));
+    struct rig_call *call = beat(r, "a", epoch);
+    rig_pass_ms(r, 1000);
+    rig_cancel(call);
+    cr_assert(eq(i32, ((const response *)rig_answer(call))->heartbeat_interval_ms, SOON_MS));
+    rig_free(r);
+}
+
 Test(consumer_hold, the_more_members_the_later_they_come_back)
 {
     enum {
@@ -151,6 +173,7 @@ Test(consumer_hold, the_more_members_the_later_they_come_back)
     const int32_t epoch = join(r, "a")->member_epoch;
     r->leader->memory.members_count += MEMBERS - 1;
     struct rig_call *call = beat(r, "a", epoch);
+    rig_pass_ms(r, 1000);
     rig_cancel(call);
     cr_assert(eq(i32, ((const response *)rig_answer(call))->heartbeat_interval_ms, MEMBERS / 5));
     r->leader->memory.members_count -= MEMBERS - 1;
@@ -213,15 +236,20 @@ Test(consumer_hold, one_per_member)
 Test(consumer_hold, told_again_until_heard)
 {
     struct rig *r = new_rig();
-    const response *out = join_only(r, "a");
-    const int32_t epoch = out->member_epoch;
-    cr_assert(ne(ptr, out->assignment, NULL));
+    const int32_t epoch = join(r, "a")->member_epoch;
+    rig_pass_ms(r, 2000);
+    struct rig_call *call = beat(r, "a", epoch);
+    const int32_t joined = join(r, "b")->member_epoch;
+    (void)rig_answer(acknowledge(r, "a", rig_answer(call)));
+    const response *out = rig_answer(beat(r, "b", joined));
+    cr_assert(eq(i32, out->member_epoch, joined));
+    cr_assert(ne(ptr, out->assignment, NULL), "what a gave back");
     rig_pass_ms(r, 999);
-    cr_assert(eq(ptr, ((const response *)rig_answer(beat(r, "a", epoch)))->assignment, NULL));
+    cr_assert(eq(ptr, ((const response *)rig_answer(beat(r, "b", joined)))->assignment, NULL));
     rig_pass_ms(r, 1);
-    out = rig_answer(beat(r, "a", epoch));
+    out = rig_answer(beat(r, "b", joined));
     cr_assert(ne(ptr, out->assignment, NULL), "a second has passed");
-    cr_assert(not(acknowledge(r, "a", out)->is_answered), "it waits for news");
+    cr_assert(not(acknowledge(r, "b", out)->is_answered), "it waits for news");
     rig_free(r);
 }
 
@@ -255,6 +283,8 @@ Test(consumer_hold, an_epoch_whose_answer_was_lost_is_told_again)
     cr_assert(eq(i16, out->error_code, KAFKA_NONE), "it is not thrown out");
     cr_assert(eq(i32, out->member_epoch, joined));
     cr_assert(ne(ptr, out->assignment, NULL));
+    rig_pass_ms(r, 1000);
+    cr_assert(not(beat(r, "a", joined)->is_answered), "who has the epoch has heard the rest");
     rig_free(r);
 }
 
