@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -32,6 +33,7 @@ struct bench {
     json_t *windows;
     json_t *series;
     bool has_losses;
+    bool is_unread; /* Who read the rows has gone. */
 };
 
 static bool is_search(const struct bench *x)
@@ -121,13 +123,22 @@ static int count_partitions(struct bench *x)
 }
 
 /* What is not the broker's any more is no failure of the run. */
-static void drop_topic(struct bench *x)
+static int drop_topic(struct bench *x)
 {
     const char *name = x->made_topic;
     struct client_topic_result result = {0};
-    if (name[0] != '\0' && client_delete_topics(x->client, &name, 1, &result) != ERR_OK) {
-        (void)cli_fail(x->cli, CLI_FAILED, "topic %s could not be deleted and is left", name);
+    if (name[0] == '\0') {
+        return CLI_OK;
     }
+    enum err e = client_delete_topics(x->client, &name, 1, &result);
+    if (e == ERR_OK && (result.err == ERR_OK || result.err == ERR_NOT_FOUND)) {
+        return CLI_OK;
+    }
+    return cli_fail(x->cli,
+                    CLI_FAILED,
+                    "topic %s could not be deleted and is left: %s",
+                    name,
+                    e == ERR_OK ? result.why : client_why(x->client));
 }
 
 /* ---- what is told ---- */
@@ -212,6 +223,10 @@ static void on_interval(const struct bench_interval *i, void *context)
     if (x->rows != NULL && !is_search(x)) {
         report_row(x->rows, i, has_consumers);
     }
+    if (x->rows != NULL && ferror(x->rows) && !x->is_unread) {
+        x->is_unread = true;
+        (void)kill(getpid(), SIGINT); /* It ends as it does when somebody asks for it. */
+    }
     if (x->series != NULL) {
         (void)json_array_append_new(x->series, report_row_json(i, has_consumers));
     }
@@ -274,27 +289,38 @@ static int print_json(struct bench *x, const struct bench_result *result)
     };
     json_t *windows = x->windows;
     x->windows = NULL; /* It goes with the object. */
-    return cli_print_json(x->cli,
-                          json_pack("{s:o, s:s, s:o, s:o, s:o}",
-                                    "topic",
-                                    cli_json_slice(slice_of_string(x->options.topic)),
-                                    "mode",
-                                    modes[x->options.mode],
-                                    "settings",
-                                    settings_json(x),
-                                    "windows",
-                                    windows,
-                                    "found_rate",
-                                    is_search(x) ? json_real(result->found_rate) : json_null()));
+    return cli_print_json(
+        x->cli,
+        json_pack("{s:o, s:s, s:o, s:o, s:o, s:o}",
+                  "topic",
+                  cli_json_slice(slice_of_string(x->options.topic)),
+                  "mode",
+                  modes[x->options.mode],
+                  "settings",
+                  settings_json(x),
+                  "windows",
+                  windows,
+                  "found_rate",
+                  is_search(x) ? json_real(result->found_rate) : json_null(),
+                  "complete",
+                  is_search(x) ? json_boolean(result->is_complete) : json_null()));
 }
 
 static void print_found(const struct bench *x, const struct bench_result *result)
 {
     char text[REPORT_TEXT_SIZE];
-    (void)fprintf(x->cli->out,
-                  "\n%s records/s is the highest rate that held, within %.0f %%\n",
-                  report_count(result->found_rate, text),
-                  SEARCH_PRECISION * 100);
+    FILE *out = x->cli->out;
+    (void)report_count(result->found_rate, text);
+    if (result->is_complete) {
+        (void)fprintf(out,
+                      "\n%s records/s is the highest rate that held, within %.0f %%\n",
+                      text,
+                      SEARCH_PRECISION * 100);
+    } else if (result->found_rate > 0) {
+        (void)fprintf(out, "\n%s records/s held; the search was not finished\n", text);
+    } else {
+        (void)fprintf(out, "\nno rate held\n");
+    }
 }
 
 /* ---- the run ---- */
@@ -364,6 +390,8 @@ int cli_bench(struct cli *cli)
         code = open_hlog(&x);
     }
     if (code == CLI_OK) {
+        /* A reader of the output that leaves is noticed when writing: the topic must not stay. */
+        (void)signal(SIGPIPE, SIG_IGN);
         x.options.stop_fd = cli_stop_hear();
         x.options.take_stop = cli_stop_take;
         code = cli_client_new(cli, &x.client);
@@ -378,7 +406,8 @@ int cli_bench(struct cli *cli)
         code = run(&x);
     }
     if (x.client != NULL) {
-        drop_topic(&x);
+        const int dropped = drop_topic(&x);
+        code = code == CLI_OK ? dropped : code;
     }
     client_free(x.client);
     const int closed = close_hlog(&x);

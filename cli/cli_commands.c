@@ -116,10 +116,10 @@ static const struct cli_option bench_options[] = {
     {.name = "p99-max", .kind = CLI_NUMBER, .value = "MS", .help = "with --search: a step with a higher p99 does not hold", .min = 1, .max = 3600000},
     {.name = "duration", .kind = CLI_NUMBER, .value = "SECONDS", .help = "what is measured (default 10; of each step 5)", .min = 1, .max = 864000},
     {.name = "warmup", .kind = CLI_NUMBER, .value = "SECONDS", .help = "what is not, before it (default 2; of each step 1)", .min = 0, .max = 86400},
-    {.name = "timeout", .kind = CLI_NUMBER, .value = "SECONDS", .help = "how long answers are awaited at the end (default 30)", .min = 1, .max = 86400},
+    {.name = "timeout", .kind = CLI_NUMBER, .value = "SECONDS", .help = "how long a record may take, all attempts together (default 30)", .min = 1, .max = 86400},
     {.name = "producers", .kind = CLI_NUMBER, .value = "N", .help = "each with its own connections (default 4)", .min = 1, .max = 1000},
     {.name = "consumers", .kind = CLI_NUMBER, .value = "N", .help = "they share the partitions (default 1); 0: only produce", .min = 0, .max = 1000},
-    {.letter = 'g', .name = "group", .kind = CLI_TEXT, .value = "GROUP", .help = "the consumers as members of it; so many in each group", .is_repeatable = true},
+    {.letter = 'g', .name = "group", .kind = CLI_TEXT, .value = "GROUP", .help = "the consumers as members of it, so many in each; none that others use: its offsets move", .is_repeatable = true},
     {.name = "size", .kind = CLI_TEXT, .value = "SIZE", .help = "of values: 1024 (default), 4KiB, or 100-2000"},
     {.name = "keys", .kind = CLI_TEXT, .value = "KIND", .help = "none (default), uniform:N, round:N, zipf:N[:EXPONENT]"},
     {.name = "compressible", .kind = CLI_NUMBER, .value = "PERCENT", .help = "how much of a value is always the same byte (default 50)", .min = 0, .max = 100},
@@ -285,11 +285,13 @@ static const char bench_details[] =
     "a processor, no processor time left on the machine, or late sends. --replay and more "
     "--producers help.\n"
     "\n"
-    "Records that are never answered count in the percentiles with as long as they had waited.\n"
+    "Records that nobody answers within --timeout count in the percentiles of publish with as long "
+    "as they had waited; those that are refused at once are only counted as failed.\n"
     "\n"
     "--search doubles the rate while a step holds, then halves the distance, down to 5 %. A step "
     "holds "
-    "if nothing fails, 95 % of the rate is achieved, everything is answered within 0.2 s of its "
+    "if nothing fails or is missing, 95 % of the rate is achieved, everything is answered within "
+    "0.2 s of its "
     "end "
     "(or 2 % of the step, if that is more), and p99 is not above --p99-max. A step that fails is "
     "tried once more.\n"
@@ -298,14 +300,14 @@ static const char bench_details[] =
     "one "
     "after the other.\n"
     "\n"
-    "The exit code is 0 if no record failed or was left without an answer; after --search, if a "
-    "rate "
-    "held. Ctrl-C ends early, and tells what there is. Values in --hlog are microseconds.\n"
+    "The exit code is 0 if no record failed, was left without an answer, or was not read; after "
+    "--search, if a rate held; after --ramp whatever became of them. Ctrl-C ends early, and tells "
+    "what there is. Values in --hlog are microseconds.\n"
     "\n"
     "    coreflume bench                                    a first look\n"
     "    coreflume bench --rate 100000 --size 100 --consumers 0 --replay\n"
     "    coreflume bench --search --p99-max 10\n"
-    "    coreflume bench orders -g audit -g billing --consumers 3 --keys zipf:100000\n";
+    "    coreflume bench -g bench-1 -g bench-2 --consumers 3 --keys zipf:100000\n";
 
 static const char group_delete_details[] =
     "With their offsets, for good. Groups that have members are refused.\n";

@@ -139,17 +139,16 @@ static enum err run_search(struct run *r, struct bench_result *result)
 {
     struct search s;
     enum err e = ERR_OK;
-    bool was_stopped = false;
     search_init(&s, r->options->rate);
-    while (e == ERR_OK && !was_stopped && search_goes_on(&s)) {
+    while (e == ERR_OK && r->stops_count == 0 && search_goes_on(&s)) {
         struct bench_window w;
         e = run_one(r, s.rate, s.rate, &w);
-        was_stopped = e == ERR_OK && w.was_stopped;
-        if (e == ERR_OK && !was_stopped) {
+        if (e == ERR_OK && !w.was_stopped) {
             search_tell(&s, w.has_held);
         }
     }
     result->found_rate = s.held;
+    result->is_complete = search_is_bracketed(&s);
     result->steps_count = s.steps_count;
     return e;
 }

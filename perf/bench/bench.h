@@ -7,13 +7,14 @@
  *    when it was sent, so what a slow broker keeps from being sent shows in full (pacer.h).
  * 2. A window is warm-up and duration. Records that are due in the duration count, and all of them,
  *    whenever they are answered. Those that were not sent or not answered when the patience is over
- *    are told apart; in the percentiles they count with the time they had waited by then, at
- *    least. Those that failed are told apart only.
+ *    are told apart, as those are that failed. In the percentiles of publishing all of them count
+ *    with the time they had waited when they were given up (in a step of a search: since its end,
+ *    at least), but for those that were refused before their time was over.
  * 3. Achieved is what was acknowledged, by the time from the window's start until the last of them,
  *    at least the window.
- * 4. A step of a search holds if nothing failed, BENCH_ACHIEVED_SHARE of the rate was achieved,
- *    everything was answered within BENCH_SETTLE_US_MIN, or BENCH_SETTLE_SHARE of the step if that
- *    is more, of its end, and p99 is not above p99_us_max.
+ * 4. A step of a search holds if nothing failed or is missing, BENCH_ACHIEVED_SHARE of the rate was
+ * achieved, everything was answered within BENCH_SETTLE_US_MIN, or BENCH_SETTLE_SHARE of the step
+ * if that is more, of its end, and p99 is not above p99_us_max.
  *
  * The calling thread sends; signals are heard through stop_fd. Nothing is printed here: report.h.
  */
@@ -59,7 +60,7 @@ struct bench_options {
     double rate_to; /* Of a ramp. */
     uint64_t warmup_us;
     uint64_t duration_us; /* Of each step, in a search. Above 0. */
-    uint64_t patience_us; /* So long answers are awaited behind it. */
+    uint64_t patience_us; /* Of a record, all attempts together; and of the wait behind it. */
     uint64_t p99_us_max;  /* Of a step that holds. 0: any. */
     size_t producers_count;
     struct client_producer_options producer;
@@ -125,6 +126,7 @@ struct bench_callbacks {
 
 struct bench_result {
     double found_rate; /* Of a search: the highest that held. 0: none. */
+    bool is_complete;  /* No rate above it, by more than SEARCH_PRECISION, holds. */
     int steps_count;
 };
 

@@ -47,13 +47,28 @@ static bool is_in_window(const struct meter *m, uint64_t due_us)
     return due_us >= m->from_us && due_us < m->to_us;
 }
 
+static void record(struct meter *m, uint64_t due_us, uint64_t now_us, uint32_t count)
+{
+    hdr_record(m->running, now_us > due_us ? now_us - due_us : 0, count);
+}
+
 void meter_record(struct meter *m, uint64_t due_us, uint64_t now_us, uint32_t count)
 {
     lock(m);
     m->good_count += count;
     if (is_in_window(m, due_us)) {
-        hdr_record(m->running, now_us > due_us ? now_us - due_us : 0, count);
+        record(m, due_us, now_us, count);
+        m->window_good_count += count;
         m->window_last_us = now_us > m->window_last_us ? now_us : m->window_last_us;
+    }
+    unlock(m);
+}
+
+void meter_wait(struct meter *m, uint64_t due_us, uint64_t now_us, uint32_t count)
+{
+    lock(m);
+    if (is_in_window(m, due_us)) {
+        record(m, due_us, now_us, count);
     }
     unlock(m);
 }
@@ -76,6 +91,7 @@ void meter_counts(struct meter *m, struct meter_counts *ret_counts)
     *ret_counts = (struct meter_counts){
         .good_count = m->good_count,
         .bad_count = m->bad_count,
+        .window_good_count = m->window_good_count,
         .window_bad_count = m->window_bad_count,
         .window_last_us = m->window_last_us,
     };
@@ -94,6 +110,7 @@ void meter_open(struct meter *m, uint64_t from_us, uint64_t to_us)
     lock(m);
     m->from_us = from_us;
     m->to_us = to_us;
+    m->window_good_count = 0;
     m->window_bad_count = 0;
     m->window_last_us = 0;
     hdr_reset(m->running);

@@ -23,6 +23,7 @@ struct meter {
     struct hdr *running; /* Since the last take. */
     uint64_t good_count; /* Of any due time, since the start. */
     uint64_t bad_count;
+    uint64_t window_good_count;
     uint64_t window_bad_count;
     uint64_t window_last_us; /* When the last of the window's was over; 0: none was. */
     enum err err;            /* Of the first that failed. */
@@ -35,6 +36,7 @@ struct meter {
 struct meter_counts {
     uint64_t good_count;
     uint64_t bad_count;
+    uint64_t window_good_count;
     uint64_t window_bad_count;
     uint64_t window_last_us;
 };
@@ -45,6 +47,9 @@ void meter_done(struct meter *m);
 
 /* Operations that were due at due_us are over, well. */
 void meter_record(struct meter *m, uint64_t due_us, uint64_t now_us, uint32_t count);
+/* Nobody answered until now_us: they are among the latencies with what they waited, and neither
+ * good nor bad by that. */
+void meter_wait(struct meter *m, uint64_t due_us, uint64_t now_us, uint32_t count);
 /* They failed; why is copied, of the first. */
 void meter_fail(struct meter *m, uint64_t due_us, uint32_t count, enum err e, const char *why);
 

@@ -11,15 +11,23 @@ enum {
     BUFFER_SIZE_MAX = 64 << 20,
 };
 
-/* On a client's thread. */
+/* On a client's thread. What was given up because its time was over counts with that time: left out
+ * it would flatter. What was refused at once would flatter if it counted. */
 static void on_delivery(const struct client_delivery *delivery, void *context)
 {
     const struct producers_options *o = context;
     const uint64_t due_us = (uint64_t)(uintptr_t)delivery->opaque;
     const uint32_t count = (uint32_t)delivery->records_count;
+    const uint64_t now_us = clock_now_us(o->clock);
     if (delivery->err == ERR_OK) {
-        meter_record(o->published, due_us, clock_now_us(o->clock), count);
-    } else {
+        meter_record(o->published, due_us, now_us, count);
+        return;
+    }
+    const bool is_dropped = delivery->err == ERR_CANCELLED;
+    if (is_dropped || now_us >= due_us + (uint64_t)o->timeout_ms * 1000) {
+        meter_wait(o->published, due_us, now_us, count);
+    }
+    if (!is_dropped) {
         meter_fail(o->published, due_us, count, delivery->err, delivery->why);
     }
 }
@@ -91,10 +99,18 @@ enum err producers_init(struct producers *p,
     return e;
 }
 
+void producers_drop(struct producers *p)
+{
+    for (size_t i = 0; p->producers != NULL && i < p->options.count; i++) {
+        client_producer_free(p->producers[i]);
+        p->producers[i] = NULL;
+    }
+}
+
 void producers_done(struct producers *p)
 {
-    for (size_t i = 0; p->clients != NULL && p->producers != NULL && i < p->options.count; i++) {
-        client_producer_free(p->producers[i]);
+    producers_drop(p);
+    for (size_t i = 0; p->clients != NULL && i < p->options.count; i++) {
         client_free(p->clients[i]);
     }
     free(p->clients);
@@ -115,7 +131,7 @@ static void make_next(struct producers *p, uint64_t due_us)
         return;
     }
     if (p->options.is_replay) {
-        p->batch = replay_next(&p->replay, due_us);
+        p->batch = replay_next(&p->replay, due_us, clock_wall_ms(p->options.clock));
     } else {
         workload_next(&p->workload, due_us, &p->message);
         p->message.opaque = (void *)(uintptr_t)due_us;

@@ -48,7 +48,9 @@ struct producers {
 enum err producers_init(struct producers *p,
                         const struct producers_options *options,
                         char ret_why[CLIENT_WHY_SIZE]);
-/* What was not acknowledged is dropped, and told as failed. */
+/* What is still without an answer is given up, and counts with the time it waited. Nothing is sent
+ * any more. */
+void producers_drop(struct producers *p);
 void producers_done(struct producers *p);
 
 /* Records per operation: 1, or those of a batch in replay. */

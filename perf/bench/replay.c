@@ -92,21 +92,24 @@ void replay_done(struct replay *r)
     r->batches_count = 0;
 }
 
-/* The stamps are within what the CRC covers. */
 static void stamp(struct replay_batch *b, uint64_t run_id, uint64_t due_us)
 {
     for (int32_t i = 0; i < b->header.records_count; i++) {
         workload_stamp(b->bytes.data + b->value_pos[i], b->value_size[i], run_id, due_us);
     }
-    batch_header_encode(&b->header, batch_records_part(wbuf_slice(&b->bytes)), b->bytes.data);
 }
 
-struct slice replay_next(struct replay *r, uint64_t due_us)
+/* The CRC covers stamps and timestamps. Those of the records are relative to the batch's, by
+ * nothing here. */
+struct slice replay_next(struct replay *r, uint64_t due_us, int64_t wall_ms)
 {
     struct replay_batch *b = &r->batches[r->next];
     r->next = (r->next + 1) % r->batches_count;
     if (b->value_pos != NULL) {
         stamp(b, r->run_id, due_us);
     }
+    b->header.base_timestamp = wall_ms;
+    b->header.max_timestamp = wall_ms;
+    batch_header_encode(&b->header, batch_records_part(wbuf_slice(&b->bytes)), b->bytes.data);
     return wbuf_slice(&b->bytes);
 }

@@ -1,5 +1,5 @@
 /* Record batches that are encoded before the run, and sent again and again: so the generator's own
- * cost stays small. Only the stamps change, where records are not compressed.
+ * cost stays small. Only their time changes, and the stamps, where records are not compressed.
  *
  * One thread.
  */
@@ -47,5 +47,6 @@ struct replay_options {
 enum err replay_init(struct replay *r, const struct replay_options *options);
 void replay_done(struct replay *r);
 
-/* The next batch, stamped; valid until its turn comes again, and copied by who sends it. */
-struct slice replay_next(struct replay *r, uint64_t due_us);
+/* The next batch, stamped, its records of this time; valid until its turn comes again, and copied
+ * by who sends it. */
+struct slice replay_next(struct replay *r, uint64_t due_us, int64_t wall_ms);

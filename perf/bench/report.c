@@ -215,7 +215,9 @@ void report_step(FILE *out, const struct bench_window *w)
                   time_at(w->published, 0.5, p50),
                   time_at(w->published, 0.99, p99),
                   w->usage.cores,
-                  w->has_held ? "held" : "failed: ",
+                  w->has_held      ? "held"
+                  : w->was_stopped ? ""
+                                   : "failed: ",
                   w->why_not);
     for (size_t i = 0; i < w->warnings_count; i++) {
         (void)fprintf(out, "%11s %s\n", "WARNING", w->warnings[i]);

@@ -13,11 +13,12 @@ void search_init(struct search *s, double rate)
 
 bool search_goes_on(const struct search *s)
 {
-    if (s->steps_count >= SEARCH_STEPS_MAX || s->rate < RATE_MIN) {
-        return false;
-    }
-    const bool is_bracketed = s->held > 0 && s->failed > 0;
-    return !is_bracketed || s->failed > s->held * (1 + SEARCH_PRECISION);
+    return s->steps_count < SEARCH_STEPS_MAX && s->rate >= RATE_MIN && !search_is_bracketed(s);
+}
+
+bool search_is_bracketed(const struct search *s)
+{
+    return s->held > 0 && s->failed > 0 && s->failed <= s->held * (1 + SEARCH_PRECISION);
 }
 
 void search_tell(struct search *s, bool has_held)

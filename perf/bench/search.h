@@ -26,4 +26,6 @@ struct search {
 void search_init(struct search *s, double rate);
 /* True: run a step at s->rate, and tell. */
 bool search_goes_on(const struct search *s);
+/* The highest rate that held is known, as exactly as it is looked for. */
+bool search_is_bracketed(const struct search *s);
 void search_tell(struct search *s, bool has_held);

@@ -38,7 +38,9 @@ void run_wait(struct run *r, uint64_t until_us)
     const struct timespec wait = {.tv_sec = 0, .tv_nsec = (long)wait_us * 1000};
     struct pollfd stop = {.fd = o->stop_fd, .events = POLLIN};
     (void)ppoll(&stop, 1, &wait, NULL); /* A descriptor of -1 is passed over. */
-    r->stops_count += stop.revents != 0 && o->take_stop(o->stop_fd) ? 1 : 0;
+    if (stop.revents != 0 && o->take_stop(o->stop_fd)) {
+        r->stopped_us = r->stops_count++ == 0 ? clock_now_us(&r->clock) : r->stopped_us;
+    }
 }
 
 /* ---- what is told each second ---- */
@@ -79,7 +81,7 @@ static uint64_t settled_count(struct run *r)
 /* Records that are due and not settled. */
 static uint64_t backlog(struct run *r, uint64_t now_us)
 {
-    const uint64_t due = pacer_due_count(&r->pacer, now_us);
+    const uint64_t due = pacer_due_count(&r->pacer, min_u64(now_us, r->to_us));
     const uint64_t unsent = due > r->pacer.next ? due - r->pacer.next : 0;
     return unsent * producers_step(&r->producers) + r->producers.sent_count - settled_count(r);
 }
@@ -99,12 +101,13 @@ static void close_interval(struct run *r, uint64_t end_us)
     const struct hdr *published = meter_take(&r->published);
     const struct hdr *delivered = meter_take(&r->delivered);
     const uint64_t waiting = backlog(r, end_us);
+    const double acked = (double)(counts.window_good_count - r->told_acked);
     const struct bench_interval interval = {
         .from_s = ((double)from_us - (double)r->from_us) / 1e6,
         .length_s = length_s,
         .offered_rate = (double)(due - r->told_due) * producers_step(&r->producers) / length_s,
-        .achieved_rate = (double)published->count / length_s,
-        .size_rate = (double)published->count * record_size(r) / length_s,
+        .achieved_rate = acked / length_s,
+        .size_rate = acked * record_size(r) / length_s,
         .backlog_count = waiting,
         .failed_count = counts.window_bad_count - r->told_failed,
         .cores = usage.cores,
@@ -118,6 +121,7 @@ static void close_interval(struct run *r, uint64_t end_us)
     }
     r->interval_us = end_us;
     r->told_due = due;
+    r->told_acked = counts.window_good_count;
     r->told_failed = counts.window_bad_count;
     r->told_usage = sample;
 }
@@ -151,7 +155,7 @@ static void tell(struct run *r, uint64_t now_us)
 static enum err send_due(struct run *r, uint64_t until_us, uint64_t *ret_next_us)
 {
     uint64_t due_us;
-    while (pacer_peek(&r->pacer, &due_us)) {
+    while (pacer_peek(&r->pacer, &due_us) && due_us < r->to_us) {
         const uint64_t now_us = clock_now_us(&r->clock);
         if (due_us > now_us) {
             r->is_blocked = false;
@@ -176,13 +180,13 @@ static enum err send_due(struct run *r, uint64_t until_us, uint64_t *ret_next_us
     return ERR_OK;
 }
 
-/* Until all was sent, or until_us, or somebody wants it to end. */
-static enum err drive(struct run *r, uint64_t until_us)
+/* Until all was sent, or until_us, or somebody wants it to end for the stops_max-th time. */
+static enum err drive(struct run *r, uint64_t until_us, int stops_max)
 {
     for (;;) {
         const uint64_t now_us = clock_now_us(&r->clock);
         tell(r, now_us);
-        if (now_us >= until_us || r->stops_count > 0) {
+        if (now_us >= until_us || r->stops_count >= stops_max) {
             return ERR_OK;
         }
         uint64_t next_us;
@@ -206,7 +210,8 @@ static bool is_delivered(struct run *r)
     struct meter_counts delivered;
     meter_counts(&r->published, &published);
     meter_counts(&r->delivered, &delivered);
-    return delivered.good_count >= published.good_count * consumers_readers(r->consumers);
+    const uint64_t wanted = published.window_good_count * consumers_readers(r->consumers);
+    return delivered.window_good_count >= wanted;
 }
 
 /* Until everything that was sent is answered and delivered, or until_us. A second wish to end ends
@@ -226,12 +231,15 @@ static void settle(struct run *r, uint64_t until_us)
 
 /* ---- the end ---- */
 
-/* What was never answered had waited so long, at least: left out it would flatter. */
+/* What was never answered had waited so long, at least: left out it would flatter. What was given
+ * up is in the histogram by then; the clients of a search go on, and have not given up. */
 static void count_unanswered(struct run *r, const struct bench_window *w, uint64_t now_us)
 {
     struct hdr *total = r->published.total;
     const uint64_t since_end_us = now_us > r->to_us ? now_us - r->to_us : 0;
-    hdr_record(total, since_end_us, w->unanswered_count);
+    if (r->options->mode == BENCH_SEARCH) {
+        hdr_record(total, since_end_us, w->unanswered_count);
+    }
     uint64_t due_us;
     while (pacer_peek(&r->pacer, &due_us) && due_us < r->to_us) {
         hdr_record(total, now_us - due_us, producers_step(&r->producers));
@@ -247,7 +255,7 @@ static void count_window(struct run *r, struct bench_window *w)
     struct meter_counts counts;
     meter_counts(&r->published, &counts);
     w->offered_count = due * step;
-    w->acked_count = r->published.total->count;
+    w->acked_count = counts.window_good_count;
     w->failed_count = counts.window_bad_count;
     w->unsent_count = due > r->pacer.next ? (due - r->pacer.next) * step : 0;
     const uint64_t known = w->acked_count + w->failed_count + w->unsent_count;
@@ -287,10 +295,17 @@ static void judge(const struct run *r, struct bench_window *w)
     const uint64_t p99_us_max = r->options->p99_us_max;
     char *why = w->why_not;
     const size_t size = sizeof(w->why_not);
-    if (w->failed_count > 0) {
+    if (w->was_stopped) {
+        (void)snprintf(why, size, "stopped before its end");
+    } else if (w->failed_count > 0) {
         (void)snprintf(why, size, "%" PRIu64 " records failed", w->failed_count);
     } else if (left > 0) {
         (void)snprintf(why, size, "%" PRIu64 " records were not answered in time", left);
+    } else if (w->missing_count > 0) {
+        (void)snprintf(why,
+                       size,
+                       "%" PRIu64 " records were acknowledged but not read in time",
+                       w->missing_count);
     } else if (w->settle_s > settle_s_max) {
         (void)snprintf(why,
                        size,
@@ -357,6 +372,7 @@ static void open_window(struct run *r, uint64_t from_us, uint64_t to_us)
     r->to_us = to_us;
     r->interval_us = from_us;
     r->told_due = 0;
+    r->told_acked = 0;
     r->told_failed = 0;
     r->is_blocked = false;
     meter_open(&r->published, from_us, to_us);
@@ -364,15 +380,24 @@ static void open_window(struct run *r, uint64_t from_us, uint64_t to_us)
     meter_open(&r->slip, from_us, to_us);
 }
 
-/* Somebody wants it to end: what was due until now counts. */
-static void shorten(struct run *r)
+/* Somebody wants it to end: what was due until then counts, and is sent. */
+static enum err shorten(struct run *r)
 {
-    const uint64_t now_us = max_u64(clock_now_us(&r->clock), r->from_us);
-    if (now_us < r->to_us) {
-        r->to_us = now_us;
-        meter_shorten(&r->published, now_us);
-        meter_shorten(&r->delivered, now_us);
-        meter_shorten(&r->slip, now_us);
+    const uint64_t end_us = max_u64(r->stopped_us, r->from_us);
+    if (end_us < r->to_us) {
+        r->to_us = end_us;
+        meter_shorten(&r->published, end_us);
+        meter_shorten(&r->delivered, end_us);
+        meter_shorten(&r->slip, end_us);
+    }
+    return drive(r, clock_now_us(&r->clock) + r->options->patience_us, 2);
+}
+
+/* Of a search the clients are needed again. */
+static void drop_unanswered(struct run *r)
+{
+    if (r->options->mode != BENCH_SEARCH && !is_settled(r)) {
+        producers_drop(&r->producers);
     }
 }
 
@@ -384,7 +409,7 @@ static enum err warm_up(struct run *r, double rate, uint64_t start_us)
     producers_forget(&r->producers);
     pacer_init(&r->pacer, rate, rate);
     pacer_start(&r->pacer, start_us, r->from_us - start_us);
-    return drive(r, r->from_us);
+    return drive(r, r->from_us, 1);
 }
 
 enum err window_run(struct run *r, double rate_from, double rate_to, struct bench_window *ret)
@@ -405,15 +430,16 @@ enum err window_run(struct run *r, double rate_from, double rate_to, struct benc
     pacer_start(&r->pacer, r->from_us, o->duration_us);
     if (e == ERR_OK) {
         /* A search has seen enough when the time is over in which a rate that holds is through. */
-        e = drive(r, r->to_us + (is_search ? settle_us_max(r) : o->patience_us));
+        e = drive(r, r->to_us + (is_search ? settle_us_max(r) : o->patience_us), 1);
     }
     usage_take(&after, clock_now_us(&r->clock));
-    if (r->stops_count > 0) {
-        shorten(r);
+    if (e == ERR_OK && r->stops_count > 0) {
+        e = shorten(r);
         ret->was_stopped = true;
     }
     if (e == ERR_OK) {
         settle(r, clock_now_us(&r->clock) + o->patience_us);
+        drop_unanswered(r);
         close_last(r);
         count_window(r, ret);
         usage_between(&before, &after, &ret->usage);

@@ -26,7 +26,8 @@ struct run {
     struct meter slip;
     struct producers producers;
     struct consumers *consumers;
-    int stops_count; /* How often somebody wanted it to end. */
+    int stops_count;     /* How often somebody wanted it to end. */
+    uint64_t stopped_us; /* The first time. */
     enum err hlog_err;
 
     /* Of the window. */
@@ -36,6 +37,7 @@ struct run {
     bool is_blocked;      /* No client had room; what is late since then is not our own doing. */
     uint64_t interval_us; /* When the interval that runs began. */
     uint64_t told_due;    /* Operations that were due before it. */
+    uint64_t told_acked;
     uint64_t told_failed;
     struct usage_sample told_usage;
 };

@@ -7,7 +7,9 @@
 #include "core/assert.h"
 
 enum {
-    POOL_SIZE_EXTRA = 1 << 16, /* So many places where a value may begin. */
+    /* So many places where a value may begin: many times a batch, which would else be compressed
+     * by what its values share. */
+    POOL_SIZE_EXTRA = 8 << 20,
 };
 
 /* ---- Zipf: rejection-inversion after Hoermann and Derflinger ("Rejection-inversion to generate
@@ -128,6 +130,23 @@ static struct slice next_key(struct workload *w)
     return (struct slice){0};
 }
 
+/* Stamps must not stay: values would in the end be made of them. */
+static void uncover(struct workload *w)
+{
+    if (w->stamped != NULL) {
+        memcpy(w->stamped, w->covered, sizeof(w->covered));
+    }
+    w->stamped = NULL;
+}
+
+static void cover(struct workload *w, uint8_t *value, size_t size)
+{
+    if (size >= WORKLOAD_STAMP_SIZE) {
+        memcpy(w->covered, value, sizeof(w->covered));
+        w->stamped = value;
+    }
+}
+
 void workload_next(struct workload *w, uint64_t due_us, struct client_message *ret_message)
 {
     const struct workload_options *o = &w->options;
@@ -135,6 +154,8 @@ void workload_next(struct workload *w, uint64_t due_us, struct client_message *r
     const size_t size =
         o->value_size_min + (spread > 0 ? (size_t)rand_below(&w->rand, (uint64_t)spread + 1) : 0);
     uint8_t *value = w->pool + rand_below(&w->rand, POOL_SIZE_EXTRA);
+    uncover(w);
+    cover(w, value, size);
     workload_stamp(value, size, o->run_id, due_us);
     *ret_message = (struct client_message){
         .partition = -1,

@@ -45,6 +45,8 @@ struct workload {
     struct rand rand;
     uint8_t *pool; /* Random bytes, from which values are cut. */
     size_t pool_size;
+    uint8_t *stamped; /* The latest value; what its stamp covers is here. NULL: none is. */
+    uint8_t covered[WORKLOAD_STAMP_SIZE];
     uint64_t round;  /* The next key of WORKLOAD_KEYS_ROUND. */
     double zipf_sum; /* As rejection-inversion needs them; see workload.c. */
     double zipf_low;

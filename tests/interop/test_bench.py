@@ -16,6 +16,16 @@ def bench(node, *options):
     return cli(node, "bench", "--json", *options).json()
 
 
+def start(node, log, *options):
+    """500 records a second, unless options say otherwise; the first of them is about to be due."""
+    rate = [] if "--rate" in options else ["--rate", "500"]
+    process = subprocess.Popen([binary(), "bench", "-b", node.kafka, "--json", "--warmup", "0", "--size", "100",
+                                "--hlog", str(log), *rate, *options],
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for_begin(log, process)
+    return process
+
+
 def test_a_node_that_stands_still_shows_in_all_that_was_due_meanwhile():
     """Two seconds, of which the node stands still for a half: a quarter of the records waits between half a second and
     nothing, evenly. So p90 is 0.3 s, p99 0.48 s, and the longest half a second. The bounds below leave room for slow
@@ -23,10 +33,7 @@ def test_a_node_that_stands_still_shows_in_all_that_was_due_meanwhile():
     directory = fresh_dir("bench_stall")
     log = directory / "run.hlog"
     with Node(directory / "data") as node:
-        process = subprocess.Popen([binary(), "bench", "-b", node.kafka, "--json", "--rate", "500", "--duration", "2",
-                                    "--warmup", "0", "--size", "100", "--hlog", str(log)],
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        wait_for_begin(log, process)
+        process = start(node, log, "--duration", "2")
         node.process.send_signal(signal.SIGSTOP)
         threading.Event().wait(STALL_SECONDS)
         node.process.send_signal(signal.SIGCONT)
@@ -43,6 +50,59 @@ def test_a_node_that_stands_still_shows_in_all_that_was_due_meanwhile():
         expect(times["max_us"] > 0.95 * STALL_SECONDS * 1e6, (kind, times))
     tags = [line.split(",")[0] for line in log.read_text().splitlines() if line.startswith("Tag=")]
     equal(set(tags), {"Tag=publish", "Tag=e2e", "Tag=slip"}, "what is in the log")
+
+
+def test_what_is_never_answered_is_among_the_latencies():
+    """The node stops for good at the start. Without these records the percentiles would be those of the few before."""
+    directory = fresh_dir("bench_dead")
+    with Node(directory / "data") as node:
+        cli(node, "topic", "create", "t").ok()
+        process = start(node, directory / "run.hlog", "t", "--duration", "1", "--timeout", "1", "--consumers", "0")
+        node.process.send_signal(signal.SIGSTOP)
+        out, err = process.communicate(timeout=60)
+        node.process.send_signal(signal.SIGCONT)
+        equal(process.returncode, 1, err)
+    window = json.loads(out)["windows"][0]
+    records, times = window["records"], window["publish"]
+    expect(records["acknowledged"] < 250, records)
+    equal(times["count"], 500, "every record is among them")
+    equal(sum(records[k] for k in ("acknowledged", "failed", "unsent", "unanswered")), 500, records)
+    expect(times["p90_us"] >= 990000, times)
+
+
+def test_an_early_end_leaves_nothing_unsent():
+    directory = fresh_dir("bench_stop")
+    with Node(directory / "data") as node:
+        process = start(node, directory / "run.hlog", "--rate", "5000", "--duration", "60")
+        threading.Event().wait(0.3)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        equal(process.returncode, 0, err)
+        records = json.loads(out)["windows"][0]["records"]
+        expect(0 < records["acknowledged"] == records["offered"] < 300000, records)
+        process = start(node, directory / "search.hlog", "--search", "--rate", "100", "--duration", "60")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        equal(process.returncode, 1, err)
+        found = json.loads(out)
+        equal((found["found_rate"], found["complete"], found["windows"][0]["held"]), (0, False, False), "search")
+
+
+def test_a_topic_that_stays_is_told():
+    with Node(fresh_dir("bench_left") / "data", "--set", "delete.topic.enable=false") as node:
+        cli(node, "bench", "--rate", "100", "--duration", "1", "--warmup", "0", "--consumers", "0").fails(
+            1, "could not be deleted and is left")
+
+
+def test_who_stops_reading_ends_it():
+    with Node(fresh_dir("bench_head") / "data") as node:
+        process = subprocess.Popen([binary(), "bench", "-b", node.kafka, "--rate", "100", "--duration", "600", "--warmup",
+                                    "0"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process.stdout.readline()
+        process.stdout.close()
+        process.wait(timeout=60)
+        equal(process.stderr.read(), "", "words")
+        equal(cli(node, "topic", "list", "--json").json()["topics"], [], "the topic it made is gone")
 
 
 def wait_for_begin(log, process):

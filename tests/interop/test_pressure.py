@@ -45,12 +45,12 @@ class Neighbour:
         self.offset += 1
 
     def ends(self, grown_max=None):
-        """The node stands within its memory, and stops in order. ASan keeps what was freed."""
+        """The node stood within its memory all the time, and stops in order. ASan keeps what was freed."""
         self.goes_on()
-        rss, grown = self.node.rss_kib() >> 10, (self.node.rss_kib() - self.before) >> 10
-        print(f"   {rss} MiB, {grown} more than before")
+        peak, grown = self.node.peak_kib() >> 10, (self.node.rss_kib() - self.before) >> 10
+        print(f"   {peak} MiB at most, {grown} more than before")
         if "asan" not in binary():
-            expect(rss < self.node.memory + BESIDE, f"{rss} MiB with --memory {self.node.memory}MiB")
+            expect(peak < self.node.memory + BESIDE, f"{peak} MiB with --memory {self.node.memory}MiB")
             expect(grown_max is None or grown < grown_max, f"grown by {grown} MiB")
         self.c.socket.close()
         equal(self.node.stop()[0], 0, "exit code")

@@ -65,10 +65,17 @@ class Node:
 
     def rss_kib(self):
         """Memory of the process that is in the machine's."""
+        return self.memory_kib("VmRSS:")
+
+    def peak_kib(self):
+        """The most it ever was."""
+        return self.memory_kib("VmHWM:")
+
+    def memory_kib(self, kind):
         for line in open(f"/proc/{self.process.pid}/status", encoding="ascii"):
-            if line.startswith("VmRSS:"):
+            if line.startswith(kind):
                 return int(line.split()[1])
-        raise ValueError("no VmRSS")
+        raise ValueError(f"no {kind}")
 
     def kill(self):
         self.process.kill()

@@ -59,6 +59,28 @@ Test(bench_meter, intervals_add_up)
     cr_assert(eq(u64, m.total->count, 0));
 }
 
+/* What nobody answered must not be missing among the latencies: they would be those of a good run.
+ */
+Test(bench_meter, what_was_given_up_counts_with_its_wait)
+{
+    struct meter_counts counts;
+    meter_open(&m, 100, 200);
+    meter_record(&m, 120, 130, 5);
+    meter_wait(&m, 150, 1150, 4);
+    meter_wait(&m, 250, 9999, 4);
+    meter_wait(&m, 160, 150, 1);
+    meter_counts(&m, &counts);
+    cr_assert(eq(u64, counts.window_good_count, 5));
+    cr_assert(eq(u64, counts.good_count, 5));
+    cr_assert(eq(u64, counts.window_last_us, 130));
+    cr_assert(eq(u64, meter_take(&m)->count, 10));
+    cr_assert(eq(u64, m.total->value_max, 1000));
+    cr_assert(eq(u64, m.total->value_min, 0));
+    meter_open(&m, 200, 300);
+    meter_counts(&m, &counts);
+    cr_assert(eq(u64, counts.window_good_count, 0));
+}
+
 Test(bench_meter, what_is_due_behind_a_stop_does_not_count)
 {
     meter_open(&m, 0, 1000);

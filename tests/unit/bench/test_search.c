@@ -31,6 +31,22 @@ Test(bench_search, finds_what_is_sustained_from_wherever_it_begins)
     }
 }
 
+/* A search that was ended before has found what held, not the highest. */
+Test(bench_search, says_whether_it_has_found_the_highest)
+{
+    struct search s;
+    search_init(&s, 1000);
+    for (double capacity = 100000; search_goes_on(&s); search_tell(&s, s.rate <= capacity)) {
+        cr_assert(not(search_is_bracketed(&s)));
+    }
+    cr_assert(search_is_bracketed(&s));
+    search_init(&s, 1000);
+    while (search_goes_on(&s)) {
+        search_tell(&s, true);
+    }
+    cr_assert(not(search_is_bracketed(&s)));
+}
+
 Test(bench_search, one_hiccup_decides_nothing)
 {
     int steps;

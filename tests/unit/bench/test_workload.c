@@ -3,6 +3,7 @@
 #include <criterion/new/assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zlib.h>
 
 #include "perf/bench/workload.h"
 
@@ -77,6 +78,48 @@ Test(bench_workload, stamps_are_read_back_by_their_run_only)
     cr_assert(not(workload_read_stamp(m.value, 43, &due_us)));
     cr_assert(not(workload_read_stamp(slice_of(m.value.data, 15), 42, &due_us)));
     cr_assert(not(workload_read_stamp((struct slice){0}, 42, &due_us)));
+}
+
+/* What 200 values of 1 KiB are compressed to, of 1. */
+static double ratio(void)
+{
+    enum {
+        SIZE = 1024,
+        COUNT = 200,
+    };
+    static uint8_t plain[COUNT * SIZE];
+    static uint8_t packed[2 * COUNT * SIZE];
+    uLongf size = sizeof(packed);
+    for (size_t i = 0; i < COUNT; i++) {
+        struct client_message m;
+        workload_next(&w, 1000000 + i, &m);
+        memcpy(plain + i * SIZE, m.value.data, SIZE);
+    }
+    cr_assert(eq(int, compress2(packed, &size, plain, sizeof(plain), 1), Z_OK));
+    return (double)size / sizeof(plain);
+}
+
+/* From the first to the last: neither the stamps of values before, nor what values share. */
+Test(bench_workload, values_are_as_compressible_as_asked)
+{
+    static const struct {
+        int compressible;
+        double min;
+        double max;
+    } rows[] = {{0, 0.95, 1.01}, {50, 0.47, 0.62}, {100, 0, 0.1}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        start((struct workload_options){
+            .value_size_min = 1024, .value_size_max = 1024, .compressible = rows[i].compressible});
+        const double first = ratio();
+        for (int k = 0; k < DRAWS; k++) {
+            struct client_message m;
+            workload_next(&w, (uint64_t)k, &m);
+        }
+        const double last = ratio();
+        cr_assert(first > rows[i].min && first < rows[i].max, "%zu: %f", i, first);
+        cr_assert(last > first - 0.02 && last < first + 0.02, "%zu: %f, then %f", i, first, last);
+        workload_done(&w);
+    }
 }
 
 /* How often each key was drawn. */
