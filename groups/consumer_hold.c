@@ -35,12 +35,11 @@ int32_t consumer_hold_rest_ms(struct consumer_member *m, const struct group_call
         return ms;
     }
     const uint64_t kept_us = call->was_kept ? m->consumer->g->c->time.now_us - call->kept_us : 0;
-    if (kept_us >= (uint64_t)ms * US_PER_MS) {
-        m->hurried_count = 0;
-        return REST_MS_MIN;
-    }
     if (kept_us >= WORTH_US) {
         m->hurried_count = 0;
+    }
+    if (kept_us >= (uint64_t)ms * US_PER_MS) {
+        return REST_MS_MIN;
     }
     const int32_t fair_ms = (int32_t)(env->memory->members_count / RETURNS_PER_MS_MAX);
     const int32_t soon_ms = (fair_ms > SOON_MS_MIN ? fair_ms : SOON_MS_MIN) << m->hurried_count;

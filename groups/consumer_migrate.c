@@ -135,8 +135,9 @@ static bool convert(struct upgraded *to, struct arena *a, struct partition_owner
 }
 
 /* A leader holds back what a member has and is to lose, until that says that it has it no more: it
- * has to give back what it claims and nobody was given. A claim may be stale, or made up: then its
- * next join says so, or the deadline is over. False without memory. */
+ * has to give back what it claims and nobody was given. A claim may be stale: then its next join
+ * says so. Who claims it again in each join keeps it, as long as it calls in time. False without
+ * memory. */
 static bool claim(struct upgraded *to, struct arena *a, struct partition_owners *given)
 {
     struct member_progress *progress = &to->progress;

@@ -400,9 +400,15 @@ static bool may_be_made(const struct coordinator *c, const struct group_call *ca
  * room. An offset is committed again and again, until there is. */
 static void refuse_group(struct coordinator *c, struct group_call *call)
 {
+    const struct group_memory *m = c->env->memory;
     const enum kafka_error e =
         is_join(call) ? KAFKA_GROUP_MAX_SIZE_REACHED : KAFKA_COORDINATOR_NOT_AVAILABLE;
-    group_refuse(c, call, e, "The groups of this broker have reached coreflume.groups.max.");
+    group_refuse(c,
+                 call,
+                 e,
+                 m->groups_count < m->groups_max
+                     ? "The groups of this broker take all of coreflume.groups.state.bytes."
+                     : "The groups of this broker have reached coreflume.groups.max.");
 }
 
 void coordinator_call(struct coordinator *c, struct group_call *call, struct group_time now)

@@ -150,7 +150,7 @@ void group_asks_begin(struct request *r, void (*on_all)(struct request *r))
     const bool is_hurried = is_to_be_hurried(r);
     request_park(r, cancel_all);
     go_on(r);
-    if (is_hurried) {
+    if (is_hurried && !request_is_answered(r)) {
         cancel_all(r);
     }
 }

@@ -186,18 +186,3 @@ const char *producers_why(const struct producers *p)
     const size_t count = p->options.count;
     return client_why(p->clients[(p->next + count - 1) % count]);
 }
-
-void producers_stats(struct producers *p, struct client_producer_stats *ret_sum)
-{
-    *ret_sum = (struct client_producer_stats){0};
-    for (size_t i = 0; i < p->options.count; i++) {
-        struct client_producer_stats one;
-        client_producer_stats(p->producers[i], &one);
-        ret_sum->sent_count += one.sent_count;
-        ret_sum->acked_count += one.acked_count;
-        ret_sum->failed_count += one.failed_count;
-        ret_sum->batches_count += one.batches_count;
-        ret_sum->retries_count += one.retries_count;
-        ret_sum->splits_count += one.splits_count;
-    }
-}

@@ -65,6 +65,3 @@ void producers_forget(struct producers *p);
 
 /* Why the latest send failed. */
 const char *producers_why(const struct producers *p);
-
-/* What the clients did over and over, or in pieces. */
-void producers_stats(struct producers *p, struct client_producer_stats *ret_sum);

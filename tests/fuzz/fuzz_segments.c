@@ -13,7 +13,8 @@
  *   6   u16 n: block n of a store gets its checksum; an index or checkpoint the one of the whole
  *
  * A node on these files starts or says in one line why not, answers, and stops. Of what it hands
- * out every batch is whole and in its place. The tool that shows a segment gets to its end.
+ * out every batch is whole and in its place; without edits it is all that was acknowledged, and
+ * more is taken. The tool that shows a segment gets to its end.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -388,7 +389,8 @@ static int64_t expect_batches(struct slice bytes, int64_t offset)
     return offset;
 }
 
-static void read_all(struct sim_node *n, const struct uuid *topic)
+/* Returns the offset behind what could be read. */
+static int64_t read_all(struct sim_node *n, const struct uuid *topic)
 {
     uint8_t *dst = malloc(READ_SIZE);
     assert(dst != NULL);
@@ -412,6 +414,7 @@ static void read_all(struct sim_node *n, const struct uuid *topic)
         }
     }
     free(dst);
+    return offset;
 }
 
 static enum err on_item(void *context, const struct dump_item *item)
@@ -431,7 +434,7 @@ static void dump_all(struct sim_node *n, const struct image *image)
     }
 }
 
-static void live(const struct image *image)
+static void live(const struct image *image, bool is_edited)
 {
     struct disk_sim *disk = new_disk();
     struct sim_node *n = calloc(1, sizeof(*n));
@@ -444,10 +447,12 @@ static void live(const struct image *image)
     }
     dump_all(n, image);
     const enum err e = sim_node_start(n);
+    assert(is_edited || e == ERR_OK);
     if (e == ERR_OK) {
-        read_all(n, &image->topic_id);
-        (void)produce(n, &image->topic_id, 1, -1);
-        read_all(n, &image->topic_id);
+        const int64_t before = read_all(n, &image->topic_id);
+        const enum err taken = produce(n, &image->topic_id, 1, -1);
+        const int64_t after = read_all(n, &image->topic_id);
+        assert(is_edited || (before == BATCHES_COUNT && taken == ERR_OK && after == before + 1));
     } else {
         assert(n->why[0] != '\0');
         assert(strchr(n->why, '\n') == NULL);
@@ -469,10 +474,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct image image;
     copy_image(&images[data[0] % 2], &image);
     struct rbuf in = rbuf_over(data + 1, size - 1);
+    const bool is_edited = rbuf_left(&in) > 0;
     for (int i = 0; i < EDITS_MAX && rbuf_left(&in) > 0; i++) {
         edit(&image, &in);
     }
-    live(&image);
+    live(&image, is_edited);
     free_image(&image);
     return 0;
 }

@@ -1,6 +1,8 @@
 /* The gate, and what a coordinator does with groups that nothing is known of. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "kafka/proto/consumer_group_heartbeat.h"
 #include "kafka/proto/delete_groups.h"
@@ -90,6 +92,30 @@ static int16_t join_error(struct rig *r, const char *member)
     in.protocols_count = 1;
     const struct join_group_response *out = rig_answer(rig_send(r, GROUP_JOIN, 3, "g", &in));
     return out->error_code;
+}
+
+/* An operator is told the limit that it was. */
+Test(coordinator, a_group_without_room_names_its_limit)
+{
+    static const char *const SETTINGS[] = {"coreflume.groups.max", "coreflume.groups.state.bytes"};
+    for (size_t i = 0; i < 2; i++) {
+        struct rig *r = rig_new();
+        if (i == 0) {
+            r->leader->memory.groups_max = 0;
+        } else {
+            r->leader->memory.size_max = 1;
+        }
+        const struct consumer_group_heartbeat_response *out = rig_answer(beat(r, "m", 0));
+        cr_assert(eq(i16, out->error_code, KAFKA_GROUP_MAX_SIZE_REACHED));
+        char text[256];
+        (void)snprintf(text,
+                       sizeof(text),
+                       "%.*s",
+                       (int)out->error_message.size,
+                       (const char *)out->error_message.data);
+        cr_assert(strstr(text, SETTINGS[i]) != NULL, "%s", text);
+        rig_free(r);
+    }
 }
 
 /* Nobody looks for another coordinator for ever: a member of a group that is gone learns that, and
