@@ -41,6 +41,11 @@ static bool is_search(const struct bench *x)
     return x->options.mode == BENCH_SEARCH;
 }
 
+static bool is_reading(const struct bench *x)
+{
+    return x->options.mode == BENCH_READ;
+}
+
 /* ---- the topic ---- */
 
 static int create_topic(struct bench *x, const struct client_config *configs, size_t configs_count)
@@ -159,6 +164,12 @@ static void print_rate(const struct bench *x, FILE *out)
     case BENCH_SEARCH:
         (void)fprintf(out, "%s and more records/s", report_count(o->rate, a));
         break;
+    case BENCH_READ:
+        (void)fprintf(out,
+                      "reads from the %s%s",
+                      o->from == BENCH_FROM_END ? "end" : "start",
+                      o->from == BENCH_FROM_START_AGAIN ? ", again and again" : "");
+        break;
     }
 }
 
@@ -174,6 +185,17 @@ static void print_sizes(const struct bench *x, FILE *out)
     (void)fprintf(out, " bytes");
 }
 
+static void print_load(const struct bench *x, FILE *out)
+{
+    const struct bench_options *o = &x->options;
+    print_sizes(x, out);
+    (void)fprintf(out,
+                  ", acks %s%s%s",
+                  cli_text(x->cli, "acks", "all"),
+                  o->producer.is_idempotent ? ", idempotent" : "",
+                  o->is_replay ? ", replayed" : "");
+}
+
 /* What is about to be done, in two lines. */
 static void on_ready(void *context)
 {
@@ -185,12 +207,10 @@ static void on_ready(void *context)
     }
     (void)fprintf(out, "%s: ", o->topic);
     print_rate(x, out);
-    print_sizes(x, out);
-    (void)fprintf(out,
-                  ", acks %s%s%s\n",
-                  cli_text(x->cli, "acks", "all"),
-                  o->producer.is_idempotent ? ", idempotent" : "",
-                  o->is_replay ? ", replayed" : "");
+    if (!is_reading(x)) {
+        print_load(x, out);
+    }
+    (void)fputc('\n', out);
     (void)fprintf(out,
                   "%d partition%s, %zu producer%s, %zu consumer%s",
                   x->options.partitions_count,
@@ -210,10 +230,21 @@ static void on_ready(void *context)
                   (double)o->warmup_us / 1e6);
     if (is_search(x)) {
         report_steps_heading(out);
+    } else if (is_reading(x)) {
+        report_reading_heading(out);
     } else {
         report_heading(out, o->consumers_count > 0);
     }
     (void)fflush(out);
+}
+
+/* Without any it ends as it does when somebody asks for it. */
+static void look_for_readers(struct bench *x)
+{
+    if (x->rows != NULL && ferror(x->rows) && !x->is_unread) {
+        x->is_unread = true;
+        (void)kill(getpid(), SIGINT);
+    }
 }
 
 static void on_interval(const struct bench_interval *i, void *context)
@@ -223,13 +254,18 @@ static void on_interval(const struct bench_interval *i, void *context)
     if (x->rows != NULL && !is_search(x)) {
         report_row(x->rows, i, has_consumers);
     }
-    if (x->rows != NULL && ferror(x->rows) && !x->is_unread) {
-        x->is_unread = true;
-        (void)kill(getpid(), SIGINT); /* It ends as it does when somebody asks for it. */
-    }
+    look_for_readers(x);
     if (x->series != NULL) {
         (void)json_array_append_new(x->series, report_row_json(i, has_consumers));
     }
+}
+
+/* With the rows it had. */
+static void add_window(struct bench *x, json_t *window)
+{
+    (void)json_object_set_new(window, "series", x->series);
+    (void)json_array_append_new(x->windows, window);
+    x->series = json_array();
 }
 
 static void on_window(const struct bench_window *w, void *context)
@@ -243,41 +279,97 @@ static void on_window(const struct bench_window *w, void *context)
         report_window(x->rows, w, has_consumers);
     }
     if (x->windows != NULL) {
-        json_t *window = report_window_json(w, has_consumers);
-        (void)json_object_set_new(window, "series", x->series);
-        (void)json_array_append_new(x->windows, window);
-        x->series = json_array();
+        add_window(x, report_window_json(w, has_consumers));
     }
 }
 
-static json_t *settings_json(const struct bench *x)
+static void on_row(const struct bench_reading *row, void *context)
+{
+    struct bench *x = context;
+    if (x->rows != NULL) {
+        report_reading_row(x->rows, row);
+        look_for_readers(x);
+    }
+    if (x->series != NULL) {
+        (void)json_array_append_new(x->series, report_reading_row_json(row));
+    }
+}
+
+static void on_reading(const struct bench_reading *all, void *context)
+{
+    struct bench *x = context;
+    x->has_losses = all->failure[0] != '\0';
+    if (x->rows != NULL && x->rows == x->cli->out) {
+        report_reading(x->rows, all);
+    }
+    if (x->windows != NULL) {
+        add_window(x, report_reading_json(all));
+    }
+}
+
+static json_t *load_json(const struct bench *x)
 {
     const struct bench_options *o = &x->options;
-    return json_pack("{s:i, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:b, s:b, s:f, s:f}",
-                     "partitions",
-                     x->options.partitions_count,
-                     "producers",
-                     (json_int_t)o->producers_count,
-                     "consumers",
-                     (json_int_t)o->consumers_count,
-                     "groups",
-                     (json_int_t)o->groups_count,
+    const struct client_producer_options *p = &o->producer;
+    return json_pack("{s:I, s:I, s:s, s:i, s:s, s:s, s:b, s:b, s:I, s:I, s:I, s:f, s:f}",
                      "value_size_min",
                      (json_int_t)o->workload.value_size_min,
                      "value_size_max",
                      (json_int_t)o->workload.value_size_max,
+                     "keys",
+                     cli_text(x->cli, "keys", "none"),
+                     "compressible",
+                     o->workload.compressible,
                      "acks",
                      cli_text(x->cli, "acks", "all"),
                      "codec",
                      cli_text(x->cli, "codec", "none"),
                      "idempotent",
-                     (int)o->producer.is_idempotent,
+                     (int)p->is_idempotent,
                      "replay",
                      (int)o->is_replay,
-                     "warmup_s",
-                     (double)o->warmup_us / 1e6,
-                     "duration_s",
-                     (double)o->duration_us / 1e6);
+                     "batch_size", /* 0 here and below: the client's default. */
+                     (json_int_t)(o->is_replay ? o->replay_batch_size : p->batch_size),
+                     "linger_ms",
+                     (json_int_t)p->linger_ms,
+                     "in_flight",
+                     (json_int_t)p->in_flight_max,
+                     "timeout_s",
+                     (double)o->patience_us / 1e6,
+                     "p99_max_ms",
+                     (double)o->p99_us_max / 1e3);
+}
+
+static json_t *reading_json(const struct bench *x)
+{
+    const enum bench_from from = x->options.from;
+    return json_pack("{s:s, s:b}",
+                     "from",
+                     from == BENCH_FROM_END ? "end" : "start",
+                     "again",
+                     (int)(from == BENCH_FROM_START_AGAIN));
+}
+
+static json_t *settings_json(const struct bench *x)
+{
+    const struct bench_options *o = &x->options;
+    json_t *settings = json_pack("{s:s, s:i, s:I, s:I, s:I, s:f, s:f}",
+                                 "version",
+                                 COREFLUME_VERSION,
+                                 "partitions",
+                                 x->options.partitions_count,
+                                 "producers",
+                                 (json_int_t)o->producers_count,
+                                 "consumers",
+                                 (json_int_t)o->consumers_count,
+                                 "groups",
+                                 (json_int_t)o->groups_count,
+                                 "warmup_s",
+                                 (double)o->warmup_us / 1e6,
+                                 "duration_s",
+                                 (double)o->duration_us / 1e6);
+    (void)json_object_update_new(settings, is_reading(x) ? reading_json(x) : load_json(x));
+    return settings;
 }
 
 static int print_json(struct bench *x, const struct bench_result *result)
@@ -286,6 +378,7 @@ static int print_json(struct bench *x, const struct bench_result *result)
         [BENCH_RATE] = "rate",
         [BENCH_RAMP] = "ramp",
         [BENCH_SEARCH] = "search",
+        [BENCH_READ] = "read",
     };
     json_t *windows = x->windows;
     x->windows = NULL; /* It goes with the object. */
@@ -364,6 +457,8 @@ static int run(struct bench *x)
         .on_ready = on_ready,
         .on_interval = on_interval,
         .on_window = on_window,
+        .on_row = on_row,
+        .on_reading = on_reading,
         .context = x,
     };
     enum err e = bench_run(&x->options, &callbacks, why, &result);

@@ -196,6 +196,60 @@ static int read_consumers(struct cli *cli, struct bench_options *o)
     return CLI_OK;
 }
 
+/* Without producers there is nothing that these could be about. */
+static const char *find_unused(const struct cli *cli)
+{
+    static const char *const names[] = {"rate",
+                                        "ramp",
+                                        "search",
+                                        "p99-max",
+                                        "timeout",
+                                        "size",
+                                        "keys",
+                                        "compressible",
+                                        "codec",
+                                        "acks",
+                                        "idempotent",
+                                        "batch",
+                                        "linger",
+                                        "in-flight",
+                                        "replay",
+                                        "hlog"};
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (cli_has(cli, names[i])) {
+            return names[i];
+        }
+    }
+    return NULL;
+}
+
+static int read_reading(struct cli *cli, struct bench_options *o)
+{
+    const bool is_end = strcmp(cli_text(cli, "from", "start"), "end") == 0;
+    const bool is_again = cli_has(cli, "again");
+    if (o->producers_count > 0) {
+        return cli_has(cli, "from") || is_again
+                   ? cli_fail(cli, CLI_USAGE, "--from and --again are for --producers 0")
+                   : CLI_OK;
+    }
+    const char *unused = find_unused(cli);
+    if (unused != NULL) {
+        return cli_fail(cli, CLI_USAGE, "--%s is for producers: without --producers 0", unused);
+    }
+    if (cli->operands_count == 0) {
+        return cli_fail(cli, CLI_USAGE, "--producers 0 reads a TOPIC that is there: which?");
+    }
+    if (is_end && is_again) {
+        return cli_fail(cli, CLI_USAGE, "--again goes back to the start: without --from end");
+    }
+    o->mode = BENCH_READ;
+    o->from = is_end ? BENCH_FROM_END : is_again ? BENCH_FROM_START_AGAIN : BENCH_FROM_START;
+    if (o->from == BENCH_FROM_START && !cli_has(cli, "warmup")) {
+        o->warmup_us = 0; /* All of it counts. */
+    }
+    return CLI_OK;
+}
+
 int cli_bench_options(struct cli *cli, struct bench_options *o)
 {
     o->brokers = cli_brokers(cli);
@@ -210,5 +264,8 @@ int cli_bench_options(struct cli *cli, struct bench_options *o)
     if (code == CLI_OK) {
         code = read_producers(cli, o);
     }
-    return code == CLI_OK ? read_consumers(cli, o) : code;
+    if (code == CLI_OK) {
+        code = read_consumers(cli, o);
+    }
+    return code == CLI_OK ? read_reading(cli, o) : code;
 }

@@ -117,9 +117,11 @@ static const struct cli_option bench_options[] = {
     {.name = "duration", .kind = CLI_NUMBER, .value = "SECONDS", .help = "what is measured (default 10; of each step 5)", .min = 1, .max = 864000},
     {.name = "warmup", .kind = CLI_NUMBER, .value = "SECONDS", .help = "what is not, before it (default 2; of each step 1)", .min = 0, .max = 86400},
     {.name = "timeout", .kind = CLI_NUMBER, .value = "SECONDS", .help = "how long a record may take, all attempts together (default 30)", .min = 1, .max = 86400},
-    {.name = "producers", .kind = CLI_NUMBER, .value = "N", .help = "each with its own connections (default 4)", .min = 1, .max = 1000},
+    {.name = "producers", .kind = CLI_NUMBER, .value = "N", .help = "each with its own connections (default 4); 0: only read TOPIC", .min = 0, .max = 1000},
     {.name = "consumers", .kind = CLI_NUMBER, .value = "N", .help = "they share the partitions (default 1); 0: only produce", .min = 0, .max = 1000},
     {.letter = 'g', .name = "group", .kind = CLI_TEXT, .value = "GROUP", .help = "the consumers as members of it, so many in each; none that others use: its offsets move", .is_repeatable = true},
+    {.name = "from", .kind = CLI_CHOICE, .value = "WHERE", .help = "with --producers 0: from the start, until all was read (default), or from the end", .words = "start|end"},
+    {.name = "again", .help = "with --producers 0: at the end from the start again, for the whole duration"},
     {.name = "size", .kind = CLI_TEXT, .value = "SIZE", .help = "of values: 1024 (default), 4KiB, or 100-2000"},
     {.name = "keys", .kind = CLI_TEXT, .value = "KIND", .help = "none (default), uniform:N, round:N, zipf:N[:EXPONENT]"},
     {.name = "compressible", .kind = CLI_NUMBER, .value = "PERCENT", .help = "how much of a value is always the same byte (default 50)", .min = 0, .max = 100},
@@ -296,6 +298,11 @@ static const char bench_details[] =
     "(or 2 % of the step, if that is more), and p99 is not above --p99-max. A step that fails is "
     "tried once more.\n"
     "\n"
+    "With --producers 0 the consumers read what TOPIC has, or with --from end what others write to "
+    "it, and records per second are told. Without -g each consumer reads its share of the "
+    "partitions from the first moment on; the time of a group counts from when its members have "
+    "partitions. lag is what lies between the readers and the end.\n"
+    "\n"
     "Keys: uniform draws each of N alike, zipf the K-th in proportion to 1/K^EXPONENT, round takes "
     "one "
     "after the other.\n"
@@ -307,6 +314,7 @@ static const char bench_details[] =
     "    coreflume bench                                    a first look\n"
     "    coreflume bench --rate 100000 --size 100 --consumers 0 --replay\n"
     "    coreflume bench --search --p99-max 10\n"
+    "    coreflume bench orders --producers 0               how fast all of it can be read\n"
     "    coreflume bench -g bench-1 -g bench-2 --consumers 3 --keys zipf:100000\n";
 
 static const char group_delete_details[] =

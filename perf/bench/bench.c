@@ -6,12 +6,24 @@
 #include "core/assert.h"
 
 #include "perf/bench/hlog.h"
+#include "perf/bench/reading.h"
 #include "perf/bench/window.h"
 
 enum {
     READY_US_MAX = 60000000, /* So long consumers may take to find their places. */
     READY_LOOK_US = 5000,
 };
+
+static const char *find_reading_contradiction(const struct bench_options *o)
+{
+    if (o->producers_count > 0 || o->consumers_count == 0) {
+        return "there must be consumers, and no producers";
+    }
+    if (o->from == BENCH_FROM_START_AGAIN && o->groups_count > 0) {
+        return "groups read on from where they are: without --again, or without --group";
+    }
+    return NULL;
+}
 
 /* What does not go together, in words. NULL: it does. */
 static const char *find_contradiction(const struct bench_options *o)
@@ -25,8 +37,14 @@ static const char *find_contradiction(const struct bench_options *o)
         return "batches that are compressed before the run cannot say when they were due: "
                "--consumers 0, or without --codec or --replay";
     }
-    if (o->producers_count == 0 || o->duration_us == 0) {
-        return "there must be a producer and a duration";
+    if (o->duration_us == 0) {
+        return "there must be a duration";
+    }
+    if (o->mode == BENCH_READ) {
+        return find_reading_contradiction(o);
+    }
+    if (o->producers_count == 0) {
+        return "there must be a producer";
     }
     if (o->rate <= 0 && (o->mode != BENCH_RAMP || o->rate_to <= 0)) {
         return "the rate must be above 0";
@@ -76,7 +94,8 @@ static enum err open_run(struct run *r, char ret_why[CLIENT_WHY_SIZE])
         .brokers = o->brokers,
         .topic = o->topic,
         .partitions_count = o->partitions_count,
-        .is_new_topic = o->is_new_topic,
+        .is_from_start = o->is_new_topic || (o->mode == BENCH_READ && o->from != BENCH_FROM_END),
+        .is_repeated = o->mode == BENCH_READ && o->from == BENCH_FROM_START_AGAIN,
         .count = o->consumers_count,
         .groups = o->groups,
         .groups_count = o->groups_count,
@@ -84,7 +103,9 @@ static enum err open_run(struct run *r, char ret_why[CLIENT_WHY_SIZE])
         .delivered = &r->delivered,
         .clock = &r->clock,
     };
-    e = producers_init(&r->producers, &producers, ret_why);
+    if (o->mode != BENCH_READ) {
+        e = producers_init(&r->producers, &producers, ret_why);
+    }
     return e == ERR_OK ? consumers_new(&consumers, ret_why, &r->consumers) : e;
 }
 
@@ -97,11 +118,13 @@ static void close_run(struct run *r)
     meter_done(&r->slip);
 }
 
-/* What is sent before a consumer knows where it reads would be missing. */
+/* What is sent before a consumer knows where it reads would be missing. Who reads by assignment
+ * what is there reads from the first moment on, and begins just now. */
 static enum err await_consumers(struct run *r, char ret_why[CLIENT_WHY_SIZE])
 {
+    const bool is_waited_for = r->options->mode != BENCH_READ || r->options->groups_count > 0;
     const uint64_t deadline_us = clock_now_us(&r->clock) + READY_US_MAX;
-    while (!consumers_are_ready(r->consumers)) {
+    while (is_waited_for && !consumers_are_ready(r->consumers)) {
         struct consumers_state state;
         consumers_state(r->consumers, &state);
         if (state.err != ERR_OK) {
@@ -153,6 +176,14 @@ static enum err run_search(struct run *r, struct bench_result *result)
     return e;
 }
 
+static enum err run_reading(struct run *r)
+{
+    struct bench_reading all;
+    reading_run(r, &all);
+    r->callbacks->on_reading(&all, r->callbacks->context);
+    return ERR_OK;
+}
+
 static enum err run_windows(struct run *r, struct bench_result *result)
 {
     const struct bench_options *o = r->options;
@@ -164,6 +195,8 @@ static enum err run_windows(struct run *r, struct bench_result *result)
         return run_one(r, o->rate, o->rate_to, &w);
     case BENCH_SEARCH:
         return run_search(r, result);
+    case BENCH_READ:
+        return run_reading(r);
     }
     assert(false && "no such mode");
     return ERR_INVALID;
@@ -191,6 +224,9 @@ enum err bench_run(const struct bench_options *options,
     (void)prctl(PR_SET_TIMERSLACK, 1UL);
     struct bench_result result = {0};
     enum err e = open_run(r, ret_why);
+    if (e == ERR_OK) {
+        e = consumers_start(r->consumers, ret_why);
+    }
     if (e == ERR_OK) {
         e = await_consumers(r, ret_why);
     }

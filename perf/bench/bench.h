@@ -16,6 +16,9 @@
  * achieved, everything was answered within BENCH_SETTLE_US_MIN, or BENCH_SETTLE_SHARE of the step
  * if that is more, of its end, and p99 is not above p99_us_max.
  *
+ * 5. Of reading alone no latency is told: nobody knows when a record was due. What was read within
+ *    the window counts, by the time it took.
+ *
  * The calling thread sends; signals are heard through stop_fd. Nothing is printed here: report.h.
  */
 #pragma once
@@ -48,6 +51,13 @@ enum bench_mode {
     BENCH_RATE,
     BENCH_RAMP,
     BENCH_SEARCH, /* Begins at rate. */
+    BENCH_READ,   /* Nothing is written: what is there is read, or what others write. */
+};
+
+enum bench_from {
+    BENCH_FROM_END,
+    BENCH_FROM_START,       /* Until the end was reached, or the duration is over. */
+    BENCH_FROM_START_AGAIN, /* By assignment: for the whole duration, anew at the end. */
 };
 
 struct bench_options {
@@ -56,8 +66,9 @@ struct bench_options {
     int32_t partitions_count; /* Of the topic. */
     bool is_new_topic;        /* It has no records. */
     enum bench_mode mode;
-    double rate;    /* Records per second. */
-    double rate_to; /* Of a ramp. */
+    enum bench_from from; /* Of BENCH_READ. Groups begin where they have offsets. */
+    double rate;          /* Records per second. */
+    double rate_to;       /* Of a ramp. */
     uint64_t warmup_us;
     uint64_t duration_us; /* Of each step, in a search. Above 0. */
     uint64_t patience_us; /* Of a record, all attempts together; and of the wait behind it. */
@@ -73,6 +84,12 @@ struct bench_options {
     FILE *hlog;                     /* Where intervals go, or NULL. */
     int stop_fd;                    /* Readable: somebody wants it to end; -1: none. */
     bool (*take_stop)(int stop_fd); /* Whether it is so, and makes it unreadable again. */
+};
+
+/* What makes a figure doubtful. */
+struct bench_warnings {
+    char texts[BENCH_WARNINGS_MAX][BENCH_WARNING_SIZE];
+    size_t count;
 };
 
 /* One second, or less at the end. Its histograms are valid during the callback. */
@@ -112,8 +129,21 @@ struct bench_window {
     bool has_held; /* Of a search. */
     char why_not[BENCH_WARNING_SIZE];
     char failure[CLIENT_WHY_SIZE]; /* Of the first record that failed; "": none. */
-    char warnings[BENCH_WARNINGS_MAX][BENCH_WARNING_SIZE];
-    size_t warnings_count;
+    struct bench_warnings warnings;
+};
+
+/* Of reading alone: a row, and the whole. */
+struct bench_reading {
+    double from_s; /* Since the window began. */
+    double seconds;
+    uint64_t records_count;
+    uint64_t size;      /* Of their keys and values. */
+    uint64_t lag_count; /* Between where the readers are and the ends, all together. */
+    struct usage usage; /* Of a row the processor time only. */
+    bool is_through;    /* The end was reached. */
+    bool was_stopped;
+    char failure[CLIENT_WHY_SIZE]; /* Of the first consumer that gave up; "": none. */
+    struct bench_warnings warnings;
 };
 
 struct bench_callbacks {
@@ -121,6 +151,9 @@ struct bench_callbacks {
     void (*on_ready)(void *context);
     void (*on_interval)(const struct bench_interval *i, void *context);
     void (*on_window)(const struct bench_window *w, void *context);
+    /* Of BENCH_READ, instead of the two above. */
+    void (*on_row)(const struct bench_reading *row, void *context);
+    void (*on_reading)(const struct bench_reading *all, void *context);
     void *context;
 };
 

@@ -12,7 +12,9 @@
 #include "perf/bench/workload.h"
 
 enum {
-    POLL_MS = 50, /* So long a consumer takes to notice that it is to end. */
+    POLL_MS = 50,            /* So long a consumer takes to notice that it is to end. */
+    LOOK_US_UNREADY = 10000, /* How often it looks where it is. */
+    LOOK_US = 200000,
     CLOSE_MS = 5000,
 };
 
@@ -26,7 +28,15 @@ struct consumer {
     size_t reader; /* Which group. */
     size_t index;  /* In it. */
     bool is_started;
-    int32_t ready_partitions; /* Under the lock. */
+    struct client_offset *places; /* By assignment: its partitions, and where it began. */
+    uint64_t rewound_at;          /* records_count when it began anew. */
+    uint64_t next_look_us;
+    /* Under the lock. */
+    int32_t ready_partitions;
+    uint64_t records_count;
+    uint64_t size;
+    uint64_t last_us;
+    uint64_t lag_count;
 };
 
 struct consumers {
@@ -66,33 +76,90 @@ static void count_records(struct consumer *x, const struct client_record *record
 {
     const struct consumers_options *o = &x->all->options;
     const uint64_t now_us = clock_now_us(o->clock);
+    uint64_t size = 0;
     for (size_t i = 0; i < count; i++) {
         uint64_t due_us = 0;
+        size += records[i].key.size + records[i].value.size;
         if (workload_read_stamp(records[i].value, o->run_id, &due_us)) {
             meter_record(o->delivered, due_us, now_us, 1);
         }
     }
+    lock(x->all);
+    x->records_count += count;
+    x->size += size;
+    x->last_us = now_us;
+    unlock(x->all);
 }
 
-/* How many partitions it reads by now, from a known place. */
-static void look_ready(struct consumer *x)
+/* Of the topic's partitions every count-th is its own. */
+static size_t places_count(const struct consumer *x)
 {
-    int32_t ready = 0;
+    const struct consumers_options *o = &x->all->options;
+    const size_t all = (size_t)o->partitions_count;
+    return x->index < all ? (all - x->index - 1) / o->count + 1 : 0;
+}
+
+struct place {
+    int32_t ready_partitions; /* Whose position is known. */
+    uint64_t lag_count;       /* At least 1 while an end is not known. */
+};
+
+static void add_place(struct place *p, int64_t position, int64_t end)
+{
+    p->ready_partitions += position >= 0;
+    p->lag_count += position < 0 || end < 0 ? 1 : end > position ? (uint64_t)(end - position) : 0;
+}
+
+static void find_place(struct consumer *x, struct place *ret)
+{
+    *ret = (struct place){0};
     if (x->member != NULL) {
         const struct client_topic_partition *partitions = NULL;
         size_t count = 0;
         client_member_assignment(x->member, &partitions, &count);
         for (size_t i = 0; i < count; i++) {
-            ready += client_member_position(x->member, &partitions[i]) >= 0;
+            add_place(ret,
+                      client_member_position(x->member, &partitions[i]),
+                      client_member_end(x->member, &partitions[i]));
         }
-    } else {
-        for (int32_t i = 0; i < x->all->options.partitions_count; i++) {
-            ready += client_consumer_position(x->assigned, i) >= 0;
-        }
+        return;
     }
+    for (size_t i = 0; i < places_count(x); i++) {
+        const int32_t partition = x->places[i].partition;
+        add_place(ret,
+                  client_consumer_position(x->assigned, partition),
+                  client_consumer_end(x->assigned, partition));
+    }
+}
+
+/* Now and then: there may be thousands of partitions. */
+static void look(struct consumer *x)
+{
+    const uint64_t now_us = clock_now_us(x->all->options.clock);
+    if (now_us < x->next_look_us) {
+        return;
+    }
+    struct place place;
+    find_place(x, &place);
     lock(x->all);
-    x->ready_partitions = ready;
+    x->ready_partitions = place.ready_partitions;
+    x->lag_count = place.lag_count;
     unlock(x->all);
+    x->next_look_us = now_us + (consumers_are_ready(x->all) ? LOOK_US : LOOK_US_UNREADY);
+}
+
+/* From the start again, once everything was read. */
+static enum err rewind_at_end(struct consumer *x)
+{
+    enum err e = ERR_OK;
+    if (x->records_count == x->rewound_at || !client_consumer_is_at_end(x->assigned)) {
+        return e;
+    }
+    x->rewound_at = x->records_count;
+    for (size_t i = 0; e == ERR_OK && i < places_count(x); i++) {
+        e = client_consumer_seek(x->assigned, x->places[i].partition, x->places[i].offset);
+    }
+    return e;
 }
 
 static void fail(struct consumer *x, enum err e)
@@ -115,7 +182,6 @@ static bool is_passing(enum err e)
 static void run(void *context)
 {
     struct consumer *x = context;
-    bool is_ready = false;
     while (!is_stopping(x->all)) {
         const struct client_record *records = NULL;
         size_t count = 0;
@@ -124,15 +190,19 @@ static void run(void *context)
                          : client_consumer_poll(x->assigned, POLL_MS, &records, &count);
         if (e == ERR_OK) {
             count_records(x, records, count);
-        } else if (!is_passing(e)) {
+        }
+        look(x);
+        if (is_passing(e) && x->all->options.is_repeated) {
+            e = rewind_at_end(x);
+        }
+        if (!is_passing(e)) {
             fail(x, e);
-            return;
+            break;
         }
-        /* Members' partitions come and go; those assigned stay. */
-        if (!is_ready || count == 0) {
-            look_ready(x);
-            is_ready = x->member == NULL && consumers_are_ready(x->all);
-        }
+    }
+    /* Here, so that all leave at the same time. */
+    if (x->member != NULL) {
+        (void)client_member_close(x->member, CLOSE_MS);
     }
 }
 
@@ -149,18 +219,20 @@ static enum err say(struct consumer *x, enum err e, char ret_why[CLIENT_WHY_SIZE
 /* From the end as it is now: a record that is sent later must not be before it. */
 static enum err assign(struct consumer *x)
 {
-    const struct consumers *c = x->all;
-    const size_t count = c->options.count;
-    enum err e = ERR_OK;
-    for (int32_t i = (int32_t)x->index; e == ERR_OK && i < c->options.partitions_count;
-         i += (int32_t)count) {
-        struct client_offset end = {.partition = i, .timestamp = CLIENT_OFFSET_END};
-        if (!c->options.is_new_topic) {
-            e = client_find_offsets(x->client, c->options.topic, &end, 1);
-        }
-        if (e == ERR_OK) {
-            e = client_consumer_assign(x->assigned, i, end.offset);
-        }
+    const struct consumers_options *o = &x->all->options;
+    const size_t count = places_count(x);
+    struct client_offset *places = calloc(count + 1, sizeof(*places));
+    if (places == NULL) {
+        return ERR_BUSY;
+    }
+    x->places = places;
+    for (size_t i = 0; i < count; i++) {
+        places[i].partition = (int32_t)(x->index + i * o->count);
+        places[i].timestamp = o->is_from_start ? CLIENT_OFFSET_START : CLIENT_OFFSET_END;
+    }
+    enum err e = client_find_offsets(x->client, o->topic, places, count);
+    for (size_t i = 0; e == ERR_OK && i < count; i++) {
+        e = client_consumer_assign(x->assigned, places[i].partition, places[i].offset);
     }
     return e;
 }
@@ -178,41 +250,29 @@ static enum err open_reader(struct consumer *x)
         .topics = &o->topic,
         .topics_count = 1,
         .auto_commit_ms = 5000,
-        .reading = {.reset = o->is_new_topic ? CLIENT_RESET_START : CLIENT_RESET_END},
+        .reading = {.reset = o->is_from_start ? CLIENT_RESET_START : CLIENT_RESET_END},
     };
     return client_member_new(x->client, &member, &x->member);
 }
 
-static enum err start_one(struct consumer *x, char ret_why[CLIENT_WHY_SIZE])
+static enum err open_one(struct consumer *x, char ret_why[CLIENT_WHY_SIZE])
 {
     const struct client_options client = {
         .brokers = x->all->options.brokers,
         .client_id = "coreflume-bench",
     };
     enum err e = client_new(&client, ret_why, &x->client);
-    if (e != ERR_OK) {
-        return e;
-    }
-    e = say(x, open_reader(x), ret_why);
-    if (e != ERR_OK) {
-        return e;
-    }
-    e = thread_start(&x->thread, "bench-consumer", -1, run, x);
-    if (e != ERR_OK) {
-        (void)snprintf(ret_why, CLIENT_WHY_SIZE, "the system gives no thread for a consumer");
-    }
-    x->is_started = e == ERR_OK;
-    return e;
+    return e == ERR_OK ? say(x, open_reader(x), ret_why) : e;
 }
 
-static enum err start_all(struct consumers *c, char ret_why[CLIENT_WHY_SIZE])
+static enum err open_all(struct consumers *c, char ret_why[CLIENT_WHY_SIZE])
 {
     enum err e = ERR_OK;
     for (size_t i = 0; e == ERR_OK && i < c->count; i++) {
         c->list[i].all = c;
         c->list[i].reader = i / c->options.count;
         c->list[i].index = i % c->options.count;
-        e = start_one(&c->list[i], ret_why);
+        e = open_one(&c->list[i], ret_why);
     }
     return e;
 }
@@ -235,13 +295,27 @@ enum err consumers_new(const struct consumers_options *options,
     c->count = options->count * readers;
     const int number = pthread_mutex_init(&c->lock, NULL);
     assert_cmp(number, ==, 0);
-    enum err e = c->count > 0 ? start_all(c, ret_why) : ERR_OK;
+    enum err e = open_all(c, ret_why);
     if (e != ERR_OK) {
         consumers_free(c);
         return e;
     }
     *ret_consumers = c;
     return ERR_OK;
+}
+
+enum err consumers_start(struct consumers *c, char ret_why[CLIENT_WHY_SIZE])
+{
+    enum err e = ERR_OK;
+    for (size_t i = 0; e == ERR_OK && i < c->count; i++) {
+        struct consumer *x = &c->list[i];
+        e = thread_start(&x->thread, "bench-consumer", -1, run, x);
+        x->is_started = e == ERR_OK;
+    }
+    if (e != ERR_OK) {
+        (void)snprintf(ret_why, CLIENT_WHY_SIZE, "the system gives no thread for a consumer");
+    }
+    return e;
 }
 
 void consumers_free(struct consumers *c)
@@ -257,12 +331,10 @@ void consumers_free(struct consumers *c)
         if (x->is_started) {
             thread_join(&x->thread);
         }
-        if (x->member != NULL) {
-            (void)client_member_close(x->member, CLOSE_MS);
-        }
         client_member_free(x->member);
         client_consumer_free(x->assigned);
         client_free(x->client);
+        free(x->places);
     }
     free(c->list);
     (void)pthread_mutex_destroy(&c->lock);
@@ -279,25 +351,44 @@ size_t consumers_readers(const struct consumers *c)
     return c->options.count == 0 ? 0 : c->count / c->options.count;
 }
 
+static int64_t ready_partitions(const struct consumers *c)
+{
+    int64_t ready = 0;
+    for (size_t i = 0; i < c->count; i++) {
+        ready += c->list[i].ready_partitions;
+    }
+    return ready;
+}
+
+static bool are_ready(const struct consumers *c)
+{
+    const int64_t wanted = (int64_t)c->options.partitions_count * (int64_t)consumers_readers(c);
+    return ready_partitions(c) == wanted;
+}
+
 void consumers_state(struct consumers *c, struct consumers_state *ret_state)
 {
-    *ret_state = (struct consumers_state){0};
+    struct consumers_state s = {0};
     lock(c);
-    ret_state->err = c->err;
-    memcpy(ret_state->why, c->why, sizeof(ret_state->why));
+    s.err = c->err;
+    memcpy(s.why, c->why, sizeof(s.why));
     for (size_t i = 0; i < c->count; i++) {
-        ret_state->ready_count += c->list[i].ready_partitions > 0;
+        const struct consumer *x = &c->list[i];
+        s.ready_count += x->ready_partitions > 0;
+        s.records_count += x->records_count;
+        s.size += x->size;
+        s.lag_count += x->lag_count;
+        s.last_us = x->last_us > s.last_us ? x->last_us : s.last_us;
     }
+    s.is_at_end = are_ready(c) && s.lag_count == 0;
     unlock(c);
+    *ret_state = s;
 }
 
 bool consumers_are_ready(struct consumers *c)
 {
-    int64_t ready = 0;
     lock(c);
-    for (size_t i = 0; i < c->count; i++) {
-        ready += c->list[i].ready_partitions;
-    }
+    const bool are = are_ready(c);
     unlock(c);
-    return ready == (int64_t)c->options.partitions_count * (int64_t)consumers_readers(c);
+    return are;
 }

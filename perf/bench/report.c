@@ -162,6 +162,24 @@ static void print_losses(FILE *out, const struct bench_window *w)
     }
 }
 
+static void print_generator(FILE *out, const struct usage *u)
+{
+    (void)fprintf(out,
+                  "%-12s %.2f CPUs (busiest thread %.0f %%), the machine's were %.0f %% busy\n",
+                  "generator",
+                  u->cores,
+                  u->busiest_share * 100,
+                  u->machine_share * 100);
+}
+
+/* width as of printf: below 0 to the left. */
+static void print_warnings(FILE *out, int width, const struct bench_warnings *w)
+{
+    for (size_t i = 0; i < w->count; i++) {
+        (void)fprintf(out, "%*s %s\n", width, "WARNING", w->texts[i]);
+    }
+}
+
 void report_window(FILE *out, const struct bench_window *w, bool has_consumers)
 {
     (void)fprintf(out, "\n%-12s", "latency");
@@ -177,15 +195,8 @@ void report_window(FILE *out, const struct bench_window *w, bool has_consumers)
     (void)fputc('\n', out);
     print_rates(out, w);
     print_losses(out, w);
-    (void)fprintf(out,
-                  "%-12s %.2f CPUs (busiest thread %.0f %%), the machine's were %.0f %% busy\n",
-                  "generator",
-                  w->usage.cores,
-                  w->usage.busiest_share * 100,
-                  w->usage.machine_share * 100);
-    for (size_t i = 0; i < w->warnings_count; i++) {
-        (void)fprintf(out, "%-12s %s\n", "WARNING", w->warnings[i]);
-    }
+    print_generator(out, &w->usage);
+    print_warnings(out, -12, &w->warnings);
     (void)fflush(out);
 }
 
@@ -219,9 +230,51 @@ void report_step(FILE *out, const struct bench_window *w)
                   : w->was_stopped ? ""
                                    : "failed: ",
                   w->why_not);
-    for (size_t i = 0; i < w->warnings_count; i++) {
-        (void)fprintf(out, "%11s %s\n", "WARNING", w->warnings[i]);
-    }
+    print_warnings(out, 11, &w->warnings);
+    (void)fflush(out);
+}
+
+/* ---- reading alone ---- */
+
+static double per_second(uint64_t count, double seconds)
+{
+    return seconds > 0 ? (double)count / seconds : 0;
+}
+
+void report_reading_heading(FILE *out)
+{
+    (void)fprintf(out, "%8s %11s %8s %12s %6s\n", "second", "records/s", "MB/s", "lag", "CPUs");
+}
+
+void report_reading_row(FILE *out, const struct bench_reading *row)
+{
+    char a[REPORT_TEXT_SIZE];
+    char b[REPORT_TEXT_SIZE];
+    (void)fprintf(out,
+                  "%8.1f %11s %8.1f %12s %6.2f\n",
+                  row->from_s + row->seconds,
+                  report_count(per_second(row->records_count, row->seconds), a),
+                  per_second(row->size, row->seconds) / 1e6,
+                  report_count((double)row->lag_count, b),
+                  row->usage.cores);
+    (void)fflush(out);
+}
+
+void report_reading(FILE *out, const struct bench_reading *all)
+{
+    char a[REPORT_TEXT_SIZE];
+    char b[REPORT_TEXT_SIZE];
+    (void)fprintf(out,
+                  "\n%-12s %s records/s, %.2f MB/s: %s records in %.2f s%s\n",
+                  "read",
+                  report_count(per_second(all->records_count, all->seconds), a),
+                  per_second(all->size, all->seconds) / 1e6,
+                  report_count((double)all->records_count, b),
+                  all->seconds,
+                  all->is_through ? ", up to the end" : "");
+    (void)fprintf(out, "%-12s %s\n", "errors", all->failure[0] == '\0' ? "none" : all->failure);
+    print_generator(out, &all->usage);
+    print_warnings(out, -12, &all->warnings);
     (void)fflush(out);
 }
 
@@ -272,28 +325,28 @@ static json_t *text_json(const char *text)
     return string != NULL ? string : json_string("(not UTF-8)");
 }
 
-static json_t *strings_json(const struct bench_window *w)
+static json_t *warnings_json(const struct bench_warnings *w)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < w->warnings_count; i++) {
-        (void)json_array_append_new(list, text_json(w->warnings[i]));
+    for (size_t i = 0; i < w->count; i++) {
+        (void)json_array_append_new(list, text_json(w->texts[i]));
     }
     return list;
 }
 
-static json_t *generator_json(const struct bench_window *w)
+static json_t *generator_json(const struct usage *u)
 {
     return json_pack("{s:f, s:f, s:f, s:f, s:f}",
                      "cpu_s",
-                     w->usage.seconds,
+                     u->seconds,
                      "cpus",
-                     w->usage.cores,
+                     u->cores,
                      "busiest_thread",
-                     w->usage.busiest_share,
+                     u->busiest_share,
                      "machine_busy",
-                     w->usage.machine_share,
+                     u->machine_share,
                      "share_of_busy",
-                     w->usage.own_share);
+                     u->own_share);
 }
 
 static json_t *counts_json(const struct bench_window *w)
@@ -342,7 +395,7 @@ json_t *report_window_json(const struct bench_window *w, bool has_consumers)
                      "send_slip",
                      times_json(w->slip),
                      "generator",
-                     generator_json(w),
+                     generator_json(&w->usage),
                      "stopped",
                      (int)w->was_stopped,
                      "held",
@@ -352,5 +405,41 @@ json_t *report_window_json(const struct bench_window *w, bool has_consumers)
                      "first_failure",
                      text_json(w->failure),
                      "warnings",
-                     strings_json(w));
+                     warnings_json(&w->warnings));
+}
+
+static json_t *reading_json(const struct bench_reading *x)
+{
+    return json_pack("{s:f, s:I, s:I, s:f, s:f, s:I}",
+                     "seconds",
+                     x->seconds,
+                     "records",
+                     (json_int_t)x->records_count,
+                     "bytes",
+                     (json_int_t)x->size,
+                     "records_per_s",
+                     per_second(x->records_count, x->seconds),
+                     "bytes_per_s",
+                     per_second(x->size, x->seconds),
+                     "lag",
+                     (json_int_t)x->lag_count);
+}
+
+json_t *report_reading_row_json(const struct bench_reading *row)
+{
+    json_t *object = reading_json(row);
+    (void)json_object_set_new(object, "from_s", json_real(row->from_s));
+    (void)json_object_set_new(object, "generator_cpus", json_real(row->usage.cores));
+    return object;
+}
+
+json_t *report_reading_json(const struct bench_reading *all)
+{
+    json_t *object = reading_json(all);
+    (void)json_object_set_new(object, "up_to_end", json_boolean(all->is_through));
+    (void)json_object_set_new(object, "stopped", json_boolean(all->was_stopped));
+    (void)json_object_set_new(object, "first_failure", text_json(all->failure));
+    (void)json_object_set_new(object, "generator", generator_json(&all->usage));
+    (void)json_object_set_new(object, "warnings", warnings_json(&all->warnings));
+    return object;
 }

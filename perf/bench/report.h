@@ -19,9 +19,16 @@ void report_window(FILE *out, const struct bench_window *w, bool has_consumers);
 void report_steps_heading(FILE *out);
 void report_step(FILE *out, const struct bench_window *w);
 
+/* Of reading alone. */
+void report_reading_heading(FILE *out);
+void report_reading_row(FILE *out, const struct bench_reading *row);
+void report_reading(FILE *out, const struct bench_reading *all);
+
 /* Objects; NULL without memory. */
 json_t *report_row_json(const struct bench_interval *i, bool has_consumers);
 json_t *report_window_json(const struct bench_window *w, bool has_consumers);
+json_t *report_reading_row_json(const struct bench_reading *row);
+json_t *report_reading_json(const struct bench_reading *all);
 
 enum {
     REPORT_TEXT_SIZE = 32,

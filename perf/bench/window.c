@@ -325,21 +325,17 @@ static void judge(const struct run *r, struct bench_window *w)
     w->has_held = why[0] == '\0';
 }
 
-[[gnu::format(printf, 2, 3)]] static void warn(struct bench_window *w, const char *format, ...)
+[[gnu::format(printf, 2, 3)]] static void warn(struct bench_warnings *w, const char *format, ...)
 {
-    assert_cmp(w->warnings_count, <, BENCH_WARNINGS_MAX);
+    assert_cmp(w->count, <, BENCH_WARNINGS_MAX);
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(w->warnings[w->warnings_count++], BENCH_WARNING_SIZE, format, arguments);
+    (void)vsnprintf(w->texts[w->count++], BENCH_WARNING_SIZE, format, arguments);
     va_end(arguments);
 }
 
-/* Was it the broker that was measured? */
-static void look_at_generator(struct run *r, struct bench_window *w)
+void run_warn_of_usage(const struct usage *u, struct bench_warnings *w)
 {
-    const struct usage *u = &w->usage;
-    const uint64_t slip_us = hdr_value_at(w->slip, 0.99);
-    const uint64_t p99_us = hdr_value_at(w->published, 0.99);
     if (usage_is_thread_full(u)) {
         warn(w,
              "the generator was at its limit: one of its threads took %.0f %% of a processor",
@@ -352,15 +348,23 @@ static void look_at_generator(struct run *r, struct bench_window *w)
             "are also of waiting for it",
             u->own_share * 100);
     }
+}
+
+/* Was it the broker that was measured? */
+static void look_at_generator(struct run *r, struct bench_window *w)
+{
+    const uint64_t slip_us = hdr_value_at(w->slip, 0.99);
+    const uint64_t p99_us = hdr_value_at(w->published, 0.99);
+    run_warn_of_usage(&w->usage, &w->warnings);
     if (slip_us > BENCH_SLIP_US && slip_us > p99_us / 2) {
-        warn(w,
+        warn(&w->warnings,
              "records were sent late, p99 %.1f ms: the generator or its machine was too slow",
              (double)slip_us / 1000);
     }
     struct consumers_state state;
     consumers_state(r->consumers, &state);
     if (state.err != ERR_OK) {
-        warn(w, "a consumer gave up: %.200s", state.why);
+        warn(&w->warnings, "a consumer gave up: %.200s", state.why);
     }
 }
 

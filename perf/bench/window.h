@@ -44,5 +44,7 @@ struct run {
 
 /* Until the time, or earlier if somebody wants it to end. */
 void run_wait(struct run *r, uint64_t until_us);
+/* Adds what the generator's own use of the machine makes doubtful. */
+void run_warn_of_usage(const struct usage *u, struct bench_warnings *w);
 /* Runs a window with its warm-up and waits for the answers. Errors are the producers'. */
 enum err window_run(struct run *r, double rate_from, double rate_to, struct bench_window *ret);

@@ -129,6 +129,31 @@ def test_replay_in_groups_with_sequence_numbers():
               "topics")
 
 
+def test_reading_alone():
+    """All that is there, once; by two that share it, by a group, again and again, and what nobody writes."""
+    with Node(fresh_dir("bench_read") / "data") as node:
+        cli(node, "topic", "create", "t", "-p", "5").ok()
+        bench(node, "t", "--rate", "3000", "--duration", "1", "--warmup", "0", "--size", "100", "--consumers", "0")
+
+        def read(*options):
+            result = bench(node, "t", "--producers", "0", *options)
+            window = result["windows"][0]
+            equal((result["mode"], window["first_failure"], window["stopped"]), ("read", None, False), "how it went")
+            for of, per in (("records", "records_per_s"), ("bytes", "bytes_per_s")):
+                equal(sum(row[of] for row in window["series"]), window[of], f"rows of {of}")
+                expect(abs(window[per] * window["seconds"] - window[of]) < 1, window)
+            return window
+
+        window = read("--consumers", "2")
+        equal((window["records"], window["bytes"], window["lag"], window["up_to_end"]), (3000, 300000, 0, True), "shared")
+        window = read("-g", "g", "--consumers", "2")
+        equal((window["lag"], window["up_to_end"]), (0, True), "by a group")
+        window = read("--again", "--warmup", "0", "--duration", "1")
+        expect(window["records"] > 3000 and not window["up_to_end"], window)
+        window = read("--from", "end", "--warmup", "0", "--duration", "1")
+        equal((window["records"], window["lag"]), (0, 0), "from the end")
+
+
 def test_what_does_not_go_together_is_refused():
     rows = [("--ramp 1-2 --rate 5", "--ramp has its own rates"),
             ("--ramp 5", "not FROM-TO"),
@@ -136,7 +161,11 @@ def test_what_does_not_go_together_is_refused():
             ("--keys zipf:0", "uniform:N"),
             ("--keys often:3", "uniform:N"),
             ("--consumers 0 -g x", "a group needs consumers"),
-            ("t -p 3", "without t")]
+            ("t -p 3", "without t"),
+            ("--from end", "for --producers 0"),
+            ("--producers 0", "a TOPIC that is there"),
+            ("t --producers 0 --size 100", "--size is for producers"),
+            ("t --producers 0 --from end --again", "without --from end")]
     with Node(fresh_dir("bench_refusals") / "data") as node:
         for options, text in rows:
             cli(node, "bench", *options.split()).fails(2, text)
