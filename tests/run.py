@@ -182,6 +182,7 @@ def ci(totals):
     if not all(built):
         return
     run(totals, "lint", [sys.executable, "tests/lint/lint.py", "--build", "build/debug"])
+    run(totals, "instruction counts", [sys.executable, "perf/micro/micro.py"])
     unit(totals, "asan")
     run(totals, "hostile requests, asan", [sys.executable, "tests/interop/test_hostile.py", "every_byte"],
         {"COREFLUME": str(ROOT / "build/asan/coreflume")})
