@@ -131,7 +131,7 @@ static const struct cli_option bench_options[] = {
     {.name = "batch", .kind = CLI_TEXT, .value = "SIZE", .help = "a batch this large is sent (default 256KiB; with --replay 64KiB)"},
     {.name = "linger", .kind = CLI_NUMBER, .value = "MS", .help = "a batch this old is sent (default 0: as answers come)", .min = 0, .max = 60000},
     {.name = "in-flight", .kind = CLI_NUMBER, .value = "N", .help = "batches of a partition without an answer (default 1; idempotent or replayed 5)", .min = 1, .max = 1000},
-    {.name = "replay", .help = "batches encoded before the run: less work for the generator"},
+    {.name = "replay", .help = "batches encoded before the run: less work for the generator; they go round the partitions, whatever the keys"},
     {.letter = 'p', .name = "partitions", .kind = CLI_NUMBER, .value = "N", .help = "of the topic that is made (default 4)", .min = 1, .max = 1000000},
     {.letter = 'r', .name = "replicas", .kind = CLI_NUMBER, .value = "N", .help = "copies of each (default: the broker's)", .min = 1, .max = INT16_MAX},
     {.letter = 'c', .name = "config", .kind = CLI_TEXT, .value = "NAME=VALUE", .help = "an option of it: retention.ms=60000", .is_repeatable = true},
@@ -291,12 +291,9 @@ static const char bench_details[] =
     "as they had waited; those that are refused at once are only counted as failed.\n"
     "\n"
     "--search doubles the rate while a step holds, then halves the distance, down to 5 %. A step "
-    "holds "
-    "if nothing fails or is missing, 95 % of the rate is achieved, everything is answered within "
-    "0.2 s of its "
-    "end "
-    "(or 2 % of the step, if that is more), and p99 is not above --p99-max. A step that fails is "
-    "tried once more.\n"
+    "holds if nothing fails or is missing, everything is answered within 0.2 s of its end (or 2 % "
+    "of the step, if that is more), and p99 is not above --p99-max. A step takes 4 s or more, and "
+    "one that fails is tried once more.\n"
     "\n"
     "With --producers 0 the consumers read what TOPIC has, or with --from end what others write to "
     "it, and records per second are told. Without -g each consumer reads its share of the "

@@ -1,7 +1,9 @@
 #include "perf/bench/bench.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <time.h>
 
 #include "core/assert.h"
 
@@ -12,6 +14,7 @@
 enum {
     READY_US_MAX = 60000000, /* So long consumers may take to find their places. */
     READY_LOOK_US = 5000,
+    STOP_LOOK_US = 100000,
 };
 
 static const char *find_reading_contradiction(const struct bench_options *o)
@@ -46,6 +49,10 @@ static const char *find_contradiction(const struct bench_options *o)
     if (o->producers_count == 0) {
         return "there must be a producer";
     }
+    if (o->mode == BENCH_SEARCH && o->duration_us < BENCH_STEP_US_MIN) {
+        return "a step of a search must take 4 seconds: in less what is left at its end is too "
+               "much";
+    }
     if (o->rate <= 0 && (o->mode != BENCH_RAMP || o->rate_to <= 0)) {
         return "the rate must be above 0";
     }
@@ -65,7 +72,7 @@ static void fill_producers(struct run *r, struct producers_options *ret, struct 
         .is_replay = o->is_replay,
         .replay_batch_size = o->replay_batch_size,
         .published = &r->published,
-        .clock = &r->clock,
+        .clock = r->clock,
     };
     struct workload_options *w = &ret->workload;
     w->run_id = w->run_id == 0 ? rand_u64(rand) : w->run_id;
@@ -101,7 +108,7 @@ static enum err open_run(struct run *r, char ret_why[CLIENT_WHY_SIZE])
         .groups_count = o->groups_count,
         .run_id = producers.workload.run_id,
         .delivered = &r->delivered,
-        .clock = &r->clock,
+        .clock = r->clock,
     };
     if (o->mode != BENCH_READ) {
         e = producers_init(&r->producers, &producers, ret_why);
@@ -118,12 +125,30 @@ static void close_run(struct run *r)
     meter_done(&r->slip);
 }
 
+static uint64_t min_u64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
+void run_wait(struct run *r, uint64_t until_us)
+{
+    const struct bench_options *o = r->options;
+    const uint64_t now_us = clock_now_us(r->clock);
+    const uint64_t wait_us = until_us > now_us ? min_u64(until_us - now_us, STOP_LOOK_US) : 0;
+    const struct timespec wait = {.tv_sec = 0, .tv_nsec = (long)wait_us * 1000};
+    struct pollfd stop = {.fd = o->stop_fd, .events = POLLIN};
+    (void)ppoll(&stop, 1, &wait, NULL); /* A descriptor of -1 is passed over. */
+    if (stop.revents != 0 && o->take_stop(o->stop_fd)) {
+        r->stopped_us = r->stops_count++ == 0 ? clock_now_us(r->clock) : r->stopped_us;
+    }
+}
+
 /* What is sent before a consumer knows where it reads would be missing. Who reads by assignment
  * what is there reads from the first moment on, and begins just now. */
 static enum err await_consumers(struct run *r, char ret_why[CLIENT_WHY_SIZE])
 {
     const bool is_waited_for = r->options->mode != BENCH_READ || r->options->groups_count > 0;
-    const uint64_t deadline_us = clock_now_us(&r->clock) + READY_US_MAX;
+    const uint64_t deadline_us = clock_now_us(r->clock) + READY_US_MAX;
     while (is_waited_for && !consumers_are_ready(r->consumers)) {
         struct consumers_state state;
         consumers_state(r->consumers, &state);
@@ -135,7 +160,7 @@ static enum err await_consumers(struct run *r, char ret_why[CLIENT_WHY_SIZE])
             (void)snprintf(ret_why, CLIENT_WHY_SIZE, "stopped before the consumers were ready");
             return ERR_CANCELLED;
         }
-        const uint64_t now_us = clock_now_us(&r->clock);
+        const uint64_t now_us = clock_now_us(r->clock);
         if (now_us >= deadline_us) {
             (void)snprintf(ret_why,
                            CLIENT_WHY_SIZE,
@@ -219,7 +244,9 @@ enum err bench_run(const struct bench_options *options,
     }
     r->options = options;
     r->callbacks = callbacks;
-    clock_init_real(&r->clock);
+    struct clock clock;
+    clock_init_real(&clock);
+    r->clock = &clock;
     /* The kernel rounds sleeps up by 50 us else. */
     (void)prctl(PR_SET_TIMERSLACK, 1UL);
     struct bench_result result = {0};
@@ -232,9 +259,9 @@ enum err bench_run(const struct bench_options *options,
     }
     if (e == ERR_OK) {
         callbacks->on_ready(callbacks->context);
-        r->began_us = clock_now_us(&r->clock);
+        r->began_us = clock_now_us(r->clock);
         if (options->hlog != NULL) {
-            hlog_begin(options->hlog, clock_wall_ms(&r->clock));
+            hlog_begin(options->hlog, clock_wall_ms(r->clock));
         }
         e = run_windows(r, &result);
         if (e != ERR_OK) {

@@ -9,13 +9,15 @@
  *    whenever they are answered. Those that were not sent or not answered when the patience is over
  *    are told apart, as those are that failed. In the percentiles of publishing all of them count
  *    with the time they had waited when they were given up (in a step of a search: since its end,
- *    at least), but for those that were refused before their time was over.
+ *    at least), but for those that were refused before their time was over. End to end the same
+ *    ones count, once for each reader: what he did not get with the time since the window's end, or
+ *    the patience if it was given up, at least. So do the intervals, the last one with what came of
+ *    nothing.
  * 3. Achieved is what was acknowledged, by the time from the window's start until the last of them,
  *    at least the window.
- * 4. A step of a search holds if nothing failed or is missing, BENCH_ACHIEVED_SHARE of the rate was
- * achieved, everything was answered within BENCH_SETTLE_US_MIN, or BENCH_SETTLE_SHARE of the step
- * if that is more, of its end, and p99 is not above p99_us_max.
- *
+ * 4. A step of a search holds if nothing failed or is missing, everything was answered within
+ *    BENCH_SETTLE_US_MIN, or BENCH_SETTLE_SHARE of the step if that is more, of its end, and p99 is
+ *    not above p99_us_max. A step is at least BENCH_STEP_US_MIN: so what is left at its end is 5 %.
  * 5. Of reading alone no latency is told: nobody knows when a record was due. What was read within
  *    the window counts, by the time it took.
  *
@@ -36,14 +38,14 @@
 #include "perf/bench/usage.h"
 #include "perf/bench/workload.h"
 
-#define BENCH_SETTLE_SHARE   0.02
-#define BENCH_ACHIEVED_SHARE 0.95
+#define BENCH_SETTLE_SHARE 0.02
 
 enum {
     BENCH_SETTLE_US_MIN = 200000,
+    BENCH_STEP_US_MIN = 4000000,
     BENCH_INTERVAL_US = 1000000, /* Of a row. */
     BENCH_SLIP_US = 5000,        /* Sends that are later deserve a word. */
-    BENCH_WARNINGS_MAX = 4,
+    BENCH_WARNINGS_MAX = 5,
     BENCH_WARNING_SIZE = 256,
 };
 
@@ -92,7 +94,7 @@ struct bench_warnings {
     size_t count;
 };
 
-/* One second, or less at the end. Its histograms are valid during the callback. */
+/* One second; the last one is what is left. Its histograms are valid during the callback. */
 struct bench_interval {
     double from_s; /* Since the window's duration began. */
     double length_s;

@@ -15,6 +15,9 @@ enum {
     POLL_MS = 50,            /* So long a consumer takes to notice that it is to end. */
     LOOK_US_UNREADY = 10000, /* How often it looks where it is. */
     LOOK_US = 200000,
+    BUFFER_SIZE_ALL = 512 << 20, /* Shared out among the consumers, as it is among producers. */
+    BUFFER_SIZE_MIN = 4 << 20,
+    BUFFER_SIZE_MAX = 64 << 20,
     CLOSE_MS = 5000,
 };
 
@@ -237,12 +240,26 @@ static enum err assign(struct consumer *x)
     return e;
 }
 
+static struct client_consumer_options reading(const struct consumers *c)
+{
+    size_t size = BUFFER_SIZE_ALL / c->count;
+    size = size > BUFFER_SIZE_MAX ? BUFFER_SIZE_MAX : size;
+    size = size < BUFFER_SIZE_MIN ? BUFFER_SIZE_MIN : size;
+    return (struct client_consumer_options){
+        .buffer_size = size,
+        .reset = c->options.is_from_start ? CLIENT_RESET_START : CLIENT_RESET_END,
+    };
+}
+
 static enum err open_reader(struct consumer *x)
 {
     struct consumers *c = x->all;
     const struct consumers_options *o = &c->options;
+    struct client_consumer_options options = reading(c);
     if (o->groups_count == 0) {
-        enum err e = client_consumer_new(x->client, o->topic, NULL, &x->assigned);
+        /* A record that is gone before it was read is to be told. */
+        options.reset = o->is_repeated ? CLIENT_RESET_START : CLIENT_RESET_NONE;
+        enum err e = client_consumer_new(x->client, o->topic, &options, &x->assigned);
         return e == ERR_OK ? assign(x) : e;
     }
     const struct client_member_options member = {
@@ -250,7 +267,7 @@ static enum err open_reader(struct consumer *x)
         .topics = &o->topic,
         .topics_count = 1,
         .auto_commit_ms = 5000,
-        .reading = {.reset = o->is_from_start ? CLIENT_RESET_START : CLIENT_RESET_END},
+        .reading = options,
     };
     return client_member_new(x->client, &member, &x->member);
 }

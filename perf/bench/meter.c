@@ -69,7 +69,16 @@ void meter_wait(struct meter *m, uint64_t due_us, uint64_t now_us, uint32_t coun
     lock(m);
     if (is_in_window(m, due_us)) {
         record(m, due_us, now_us, count);
+        m->window_waited_count += count;
     }
+    unlock(m);
+}
+
+void meter_miss(struct meter *m, uint64_t waited_us, uint64_t count)
+{
+    lock(m);
+    hdr_record(m->running, waited_us, count);
+    m->window_waited_count += count;
     unlock(m);
 }
 
@@ -93,6 +102,7 @@ void meter_counts(struct meter *m, struct meter_counts *ret_counts)
         .bad_count = m->bad_count,
         .window_good_count = m->window_good_count,
         .window_bad_count = m->window_bad_count,
+        .window_waited_count = m->window_waited_count,
         .window_last_us = m->window_last_us,
     };
     unlock(m);
@@ -112,6 +122,7 @@ void meter_open(struct meter *m, uint64_t from_us, uint64_t to_us)
     m->to_us = to_us;
     m->window_good_count = 0;
     m->window_bad_count = 0;
+    m->window_waited_count = 0;
     m->window_last_us = 0;
     hdr_reset(m->running);
     unlock(m);

@@ -25,6 +25,7 @@ struct meter {
     uint64_t bad_count;
     uint64_t window_good_count;
     uint64_t window_bad_count;
+    uint64_t window_waited_count;
     uint64_t window_last_us; /* When the last of the window's was over; 0: none was. */
     enum err err;            /* Of the first that failed. */
     char why[CLIENT_WHY_SIZE];
@@ -38,6 +39,7 @@ struct meter_counts {
     uint64_t bad_count;
     uint64_t window_good_count;
     uint64_t window_bad_count;
+    uint64_t window_waited_count; /* Given up: they may be bad ones, too. */
     uint64_t window_last_us;
 };
 
@@ -50,6 +52,8 @@ void meter_record(struct meter *m, uint64_t due_us, uint64_t now_us, uint32_t co
 /* Nobody answered until now_us: they are among the latencies with what they waited, and neither
  * good nor bad by that. */
 void meter_wait(struct meter *m, uint64_t due_us, uint64_t now_us, uint32_t count);
+/* Of the window, but with a due time that is not known: they waited so long, at least. */
+void meter_miss(struct meter *m, uint64_t waited_us, uint64_t count);
 /* They failed; why is copied, of the first. */
 void meter_fail(struct meter *m, uint64_t due_us, uint32_t count, enum err e, const char *why);
 

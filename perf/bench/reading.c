@@ -17,7 +17,7 @@ struct mark {
 static void take_mark(struct run *r, const struct consumers_state *state, struct mark *ret)
 {
     *ret = (struct mark){
-        .at_us = clock_now_us(&r->clock),
+        .at_us = clock_now_us(r->clock),
         .records_count = state->records_count,
         .size = state->size,
     };
@@ -64,7 +64,7 @@ follow(struct run *r, const struct mark *begin, uint64_t to_us, struct consumers
 {
     struct mark row = *begin;
     for (;;) {
-        const uint64_t now_us = clock_now_us(&r->clock);
+        const uint64_t now_us = clock_now_us(r->clock);
         consumers_state(r->consumers, ret);
         const bool is_last = now_us >= to_us || is_over(r, ret);
         if (now_us - row.at_us >= BENCH_INTERVAL_US || (is_last && now_us > row.at_us)) {
@@ -82,12 +82,12 @@ follow(struct run *r, const struct mark *begin, uint64_t to_us, struct consumers
 
 static void warm_up(struct run *r)
 {
-    const uint64_t until_us = clock_now_us(&r->clock) + r->options->warmup_us;
+    const uint64_t until_us = clock_now_us(r->clock) + r->options->warmup_us;
     struct consumers_state state;
     do {
         run_wait(r, until_us);
         consumers_state(r->consumers, &state);
-    } while (clock_now_us(&r->clock) < until_us && !is_over(r, &state));
+    } while (clock_now_us(r->clock) < until_us && !is_over(r, &state));
 }
 
 void reading_run(struct run *r, struct bench_reading *ret)
@@ -100,12 +100,12 @@ void reading_run(struct run *r, struct bench_reading *ret)
     if (r->options->warmup_us > 0) {
         warm_up(r);
     }
-    usage_take(&before, clock_now_us(&r->clock));
+    usage_take(&before, clock_now_us(r->clock));
     consumers_state(r->consumers, &state);
     take_mark(r, &state, &begin);
     follow(r, &begin, begin.at_us + r->options->duration_us, &state);
     take_mark(r, &state, &end);
-    usage_take(&after, clock_now_us(&r->clock));
+    usage_take(&after, clock_now_us(r->clock));
     const bool is_through = r->options->from == BENCH_FROM_START && state.is_at_end;
     if (is_through) {
         /* That it was the last was noticed later. */

@@ -2,6 +2,8 @@
 
 #include <inttypes.h>
 
+#define ROW_S_MIN 0.1
+
 static const struct {
     const char *name;
     const char *json;
@@ -74,6 +76,9 @@ static const char *time_at(const struct hdr *h, double quantile, char text[REPOR
 
 void report_row(FILE *out, const struct bench_interval *i, bool has_consumers)
 {
+    if (i->length_s < ROW_S_MIN) {
+        return;
+    }
     char a[REPORT_TEXT_SIZE];
     char b[REPORT_TEXT_SIZE];
     char times[4][REPORT_TEXT_SIZE];

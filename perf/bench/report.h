@@ -11,6 +11,7 @@
 
 /* The heading of the rows; has_consumers: with what they saw. */
 void report_heading(FILE *out, bool has_consumers);
+/* Nothing below a tenth of a second: its rates would say nothing. */
 void report_row(FILE *out, const struct bench_interval *i, bool has_consumers);
 
 /* The table behind the rows. */

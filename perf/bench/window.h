@@ -19,7 +19,7 @@
 struct run {
     const struct bench_options *options;
     const struct bench_callbacks *callbacks;
-    struct clock clock;
+    struct clock *clock;
     uint64_t began_us; /* What hlog counts from. */
     struct meter published;
     struct meter delivered;
@@ -34,15 +34,20 @@ struct run {
     struct pacer pacer;
     uint64_t from_us;
     uint64_t to_us;
-    bool is_blocked;      /* No client had room; what is late since then is not our own doing. */
+    bool is_blocked;      /* No client has room. */
+    uint64_t room_us;     /* Since then one has: what is late before is not our own doing. */
+    uint64_t debt_count;  /* Operations of the warm-up that were never sent. */
     uint64_t interval_us; /* When the interval that runs began. */
     uint64_t told_due;    /* Operations that were due before it. */
     uint64_t told_acked;
     uint64_t told_failed;
     struct usage_sample told_usage;
+    struct usage_sample before; /* At the ends of the duration; at_us 0: not taken yet. */
+    struct usage_sample after;
 };
 
-/* Until the time, or earlier if somebody wants it to end. */
+/* Until the time, or earlier if somebody wants it to end. In bench.c: what runs windows may be a
+ * test, with a time of its own. */
 void run_wait(struct run *r, uint64_t until_us);
 /* Adds what the generator's own use of the machine makes doubtful. */
 void run_warn_of_usage(const struct usage *u, struct bench_warnings *w);
