@@ -73,7 +73,7 @@ static const struct config_option own_options[] = {
     {OPTION_CONNECTIONS_MAX, CONFIG_INT, "100000", 1, INT32_MAX, NULL, "connections", "Further connections are closed at once; each core takes an equal share.", true},
     {OPTION_NODE_ID, CONFIG_INT, "1", 0, INT32_MAX, NULL, NULL, "The node's number in the cluster; data of another node are refused.", false},
     {OPTION_OFFSETS_METADATA_MAX, CONFIG_SIZE, "4096", 0, INT32_MAX, NULL, NULL, "Text that a consumer may keep with a committed offset.", false},
-    {OPTION_OFFSETS_TIMEOUT, CONFIG_DURATION_MS, "5000", 1, INT32_MAX, NULL, NULL, "What changes a group or its offsets is answered with an error if it is not durable within so long.", false},
+    {OPTION_OFFSETS_TIMEOUT, CONFIG_DURATION_MS, "5000", 1, INT32_MAX, NULL, NULL, "A commit, the deletion of offsets and a leave are answered with an error if they are not durable within so long.", false},
     {OPTION_OFFSETS_CHECK, CONFIG_DURATION_MS, "600000", 1, INT64_MAX / 1000, NULL, NULL, "How often offsets are looked at that may have expired.", false},
     {OPTION_OFFSETS_RETENTION, CONFIG_INT, "10080", 1, INT32_MAX, NULL, "minutes", "Committed offsets are kept for so long after their group has had its last member, or read the topic.", false},
     {OPTION_OFFSETS_PARTITIONS, CONFIG_INT, "50", 1, 10000, NULL, "partitions", "Of the topic that groups and offsets are kept in, when it is created; it never changes.", false},

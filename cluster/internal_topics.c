@@ -53,9 +53,11 @@ enum err internal_topic_check_configs(const struct cluster_settings *settings,
     if (internal_topic_find(settings, name) == NULL) {
         return ERR_OK;
     }
+    /* Its own: what is set for brokers may change without a look at it. */
+    const struct topic_config_set own = {.own = set->own, .own_count = set->own_count};
     enum topic_config_source source;
     const struct topic_config *policy = topic_config_by_name(slice_of_string("cleanup.policy"));
-    const char *value = topic_config_effective(set, policy, &source);
+    const char *value = topic_config_effective(&own, policy, &source);
     if (slice_equal_string(topic_config_trim(slice_of_string(value)), "compact")) {
         return ERR_OK;
     }

@@ -33,7 +33,8 @@ bool internal_topic_is_kafkas(struct slice name);
 enum err internal_topic_check_name(const struct cluster_settings *settings,
                                    struct slice name,
                                    char why[TOPIC_NAME_WHY_SIZE]);
-/* ERR_CONFIG_INVALID if a topic of that name may not have these configurations. */
+/* ERR_CONFIG_INVALID if a topic of that name may not have these configurations: it must say of
+ * itself that it is compacted. */
 enum err internal_topic_check_configs(const struct cluster_settings *settings,
                                       struct slice name,
                                       const struct topic_config_set *set,

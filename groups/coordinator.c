@@ -12,6 +12,7 @@
 #include "groups/group_priv.h"
 #include "groups/listing.h"
 #include "groups/offsets.h"
+#include "groups/settings.h"
 #include "kafka/proto/consumer_group_heartbeat.h"
 #include "kafka/proto/join_group.h"
 #include "kafka/proto/list_groups.h"
@@ -411,10 +412,24 @@ static void refuse_group(struct coordinator *c, struct group_call *call)
                      : "The groups of this broker have reached coreflume.groups.max.");
 }
 
+static bool is_served(const struct coordinator *c, enum group_call_kind kind)
+{
+    const bool is_of_consumers =
+        kind == GROUP_CONSUMER_HEARTBEAT || kind == GROUP_CONSUMER_DESCRIBE;
+    return !is_of_consumers || c->env->settings->is_consumer_enabled;
+}
+
 void coordinator_call(struct coordinator *c, struct group_call *call, struct group_time now)
 {
     assert(c->is_active);
     c->time = now;
+    if (!is_served(c, call->kind)) {
+        group_refuse(c,
+                     call,
+                     KAFKA_UNSUPPORTED_VERSION,
+                     "group.coordinator.rebalance.protocols of this broker lacks consumer.");
+        return;
+    }
     if (call->group_id.size == 0 && !VERBS[call->kind].is_nameless_legal) {
         group_refuse(c, call, KAFKA_INVALID_GROUP_ID, NULL);
         return;

@@ -20,6 +20,7 @@ void fake_cluster_done(struct cluster *c)
     assert_cmp(c->ops_count, ==, 0);
     assert_cmp(c->cancels_count, ==, 0);
     assert_cmp(c->requests_count, ==, 0);
+    assert_cmp(c->follows_count, ==, 0);
     metadata_free(c->metadata);
 }
 
@@ -88,6 +89,17 @@ void cluster_partition_cancel(struct cluster *c, struct partition_cancel *cancel
     c->cancels[c->cancels_count++] = cancel;
 }
 
+void partition_follow_begin(struct cluster *c, struct partition_follow *f)
+{
+    assert_cmp(c->follows_count, <, FAKE_FOLLOWS_MAX);
+    c->follows[c->follows_count++] = f;
+}
+
+void partition_follow_stop(struct partition_follow *f)
+{
+    f->is_stopping = true;
+}
+
 void controller_submit(struct cluster *c, struct controller_request *r)
 {
     assert_cmp(c->requests_count, <, FAKE_OPS_MAX);
@@ -148,6 +160,16 @@ void fake_cluster_end_cancel(struct cluster *c)
         }
     }
     cancel->on_done(cancel);
+}
+
+void fake_cluster_end_follow(struct cluster *c)
+{
+    assert_cmp(c->follows_count, >, 0);
+    struct partition_follow *f = c->follows[0];
+    assert(f->is_stopping);
+    c->follows_count--;
+    memmove(&c->follows[0], &c->follows[1], c->follows_count * sizeof(c->follows[0]));
+    f->on_end(f, ERR_CANCELLED);
 }
 
 void fake_cluster_end_request(struct cluster *c, enum err result)

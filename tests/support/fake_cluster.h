@@ -9,10 +9,12 @@
 #include <stdint.h>
 
 #include "cluster/cluster.h"
+#include "cluster/partition_follow.h"
 #include "cluster/settings.h"
 
 enum {
     FAKE_OPS_MAX = 256,
+    FAKE_FOLLOWS_MAX = 8,
 };
 
 struct cluster {
@@ -24,6 +26,8 @@ struct cluster {
     uint32_t cancels_count;
     struct controller_request *requests[FAKE_OPS_MAX];
     uint32_t requests_count;
+    struct partition_follow *follows[FAKE_FOLLOWS_MAX]; /* They read, and get nothing. */
+    uint32_t follows_count;
 };
 
 void fake_cluster_init(struct cluster *c);
@@ -46,6 +50,9 @@ void fake_cluster_end_op(struct cluster *c, struct partition_op *op, enum err re
 
 /* Ends the oldest cancellation, after its target if that is still in flight. */
 void fake_cluster_end_cancel(struct cluster *c);
+
+/* Ends the oldest follow; it must have been stopped. */
+void fake_cluster_end_follow(struct cluster *c);
 
 /* Ends the oldest request of the controller. */
 void fake_cluster_end_request(struct cluster *c, enum err result);

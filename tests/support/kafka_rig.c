@@ -86,6 +86,10 @@ void kafka_rig_done(struct kafka_rig *g)
         fake_cluster_end_cancel(&g->cluster);
         kafka_rig_run(g);
     }
+    while (g->cluster.follows_count > 0) {
+        fake_cluster_end_follow(&g->cluster);
+        kafka_rig_run(g);
+    }
     conn_server_stop(g->server, &is_stopped, note_stopped);
     kafka_rig_run(g);
     cr_assert(is_stopped);

@@ -27,7 +27,8 @@ struct kafka_rig {
     struct cluster cluster;
     struct net_address advertised;
     struct groups_settings groups_settings;
-    struct groups_set *groups; /* Without coordinators, until the test makes the topic for them. */
+    struct groups_set *groups; /* Without coordinators, until the test makes the topic for them:
+                                * then they load for ever. */
     struct dispatch_settings settings;
     struct dispatch *dispatch;
     struct conn_server *server;

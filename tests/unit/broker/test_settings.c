@@ -118,6 +118,8 @@ Test(settings, groups)
              (const char *const[]){
                  "group.consumer.assignors=range",
                  "group.coordinator.rebalance.protocols=classic",
+                 "group.max.size=7",
+                 "group.consumer.max.size=9",
                  "offsets.retention.minutes=2",
                  "group.consumer.migration.policy=downgrade",
                  NULL,
@@ -127,6 +129,8 @@ Test(settings, groups)
     cr_assert(eq(u32, s->consumer_assignors_count, 1));
     cr_assert(eq(str, (char *)s->consumer_assignors[0], "range"));
     cr_assert(not(s->is_consumer_enabled));
+    cr_assert(eq(i32, s->members_max, 7));
+    cr_assert(eq(i32, s->consumer_members_max, 9));
     cr_assert(eq(i64, s->offsets_retention_ms, 120000));
     cr_assert(eq(int, s->migration, GROUPS_MIGRATION_DOWNGRADE));
     done(&f, e);

@@ -593,6 +593,10 @@ Test(controller, what_an_internal_topic_may_not_suffer_is_refused)
     cr_assert(eq(int, alter(&f, name, "cleanup.policy", "delete"), ERR_CONFIG_INVALID));
     cr_assert(eq(int, alter(&f, name, "cleanup.policy", NULL), ERR_CONFIG_INVALID));
     cr_assert(eq(int, alter(&f, name, "segment.bytes", "16777216"), ERR_OK));
+    /* What is set for brokers is altered without a look at it. */
+    const char *of_broker = "log.cleanup.policy";
+    cr_assert(eq(int, alter_of(&f, CONFIG_RESOURCE_BROKER, "", of_broker, "compact"), ERR_OK));
+    cr_assert(eq(int, alter(&f, name, "cleanup.policy", NULL), ERR_CONFIG_INVALID));
     tear_down(&f);
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kafka/proto/consumer_group_describe.h"
 #include "kafka/proto/consumer_group_heartbeat.h"
 #include "kafka/proto/delete_groups.h"
 #include "kafka/proto/heartbeat.h"
@@ -59,6 +60,21 @@ static struct rig_call *beat(struct rig *r, const char *member, int32_t epoch)
 static int16_t error_of(const struct rig_call *call)
 {
     return ((const struct consumer_group_heartbeat_response *)rig_answer(call))->error_code;
+}
+
+/* group.coordinator.rebalance.protocols=classic: as Kafka answers, in words. */
+Test(coordinator, serves_no_protocol_that_is_switched_off)
+{
+    struct rig *r = rig_new();
+    r->settings.is_consumer_enabled = false;
+    const struct consumer_group_heartbeat_response *beaten = rig_answer(beat(r, "m", 0));
+    cr_assert(eq(i16, beaten->error_code, KAFKA_UNSUPPORTED_VERSION));
+    cr_assert(ne(ptr, (void *)strstr((const char *)beaten->error_message.data, "lacks"), NULL));
+    const struct consumer_group_describe_response_group *group =
+        rig_answer(rig_send(r, GROUP_CONSUMER_DESCRIBE, 1, "g", NULL));
+    cr_assert(eq(i16, group->error_code, KAFKA_UNSUPPORTED_VERSION));
+    cr_assert(eq(u32, coordinator_groups_count(r->leader->c), 0));
+    rig_free(r);
 }
 
 static int16_t commit_error(struct rig *r, int32_t generation)

@@ -3,6 +3,7 @@
 #include <criterion/new/assert.h>
 #include <string.h>
 
+#include "groups/groups.h"
 #include "kafka/api_table.h"
 #include "kafka/proto/api_versions.h"
 #include "kafka/proto/create_topics.h"
@@ -13,6 +14,7 @@
 #include "kafka/proto/init_producer_id.h"
 #include "kafka/proto/list_offsets.h"
 #include "kafka/proto/metadata.h"
+#include "kafka/proto/offset_commit.h"
 
 #include "tests/support/kafka_rig.h"
 
@@ -211,6 +213,32 @@ Test(group_asks, nothing_is_begun_for_nobody)
         cr_expect(eq(int, sent >= (uint64_t)COUNT * HOPS, rows[i].is_done), "api %d", rows[i].api);
         kafka_rig_done(&g);
     }
+}
+
+/* offsets.commit.timeout.ms: what is only to be durable is not waited for any longer. */
+Test(group_asks, a_commit_is_answered_in_time)
+{
+    struct kafka_rig g;
+    kafka_rig_init(&g);
+    fake_cluster_add_topic(&g.cluster, "__consumer_offsets", 1);
+    groups_on_metadata(groups_set_get(g.groups, 0));
+    struct offset_commit_request_partition partition = {.committed_offset = 1};
+    struct offset_commit_request_topic topic = {
+        .name = slice_of_string("t"), .partitions = &partition, .partitions_count = 1};
+    struct offset_commit_request in;
+    offset_commit_request_init(&in);
+    in.group_id = slice_of_string("g");
+    in.generation_id_or_member_epoch = -1;
+    in.topics = &topic;
+    in.topics_count = 1;
+    kafka_rig_send(&g, &OFFSET_COMMIT_API, 8, &in);
+    kafka_rig_advance(&g, groups_commit_timeout_us(groups_set_get(g.groups, 0)) - 1);
+    cr_assert(eq(ptr, (void *)kafka_rig_answer(&g, &OFFSET_COMMIT_API, 8), NULL));
+    kafka_rig_advance(&g, 1);
+    const struct offset_commit_response *out = kafka_rig_answer(&g, &OFFSET_COMMIT_API, 8);
+    cr_assert(ne(ptr, (void *)out, NULL));
+    cr_assert(eq(int, out->topics[0].partitions[0].error_code, KAFKA_COORDINATOR_NOT_AVAILABLE));
+    kafka_rig_done(&g);
 }
 
 Test(init_producer_id, passes_the_id_on)
