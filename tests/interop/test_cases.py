@@ -14,7 +14,7 @@ from support.kafka_tools import ORACLE
 from support.shared import SharedNode
 from support.wire import Connection, batch, batches
 
-NONE, UNKNOWN_TOPIC, TOO_LARGE, INVALID_REQUEST, INVALID_RECORD = 0, 3, 10, 42, 87
+NONE, UNKNOWN_TOPIC, TOO_LARGE, COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST, INVALID_RECORD = 0, 3, 10, 15, 42, 87
 TOPIC, OF_TOPIC = 2, 1
 SNAPPY = 2
 
@@ -207,6 +207,20 @@ def test_c183_where_kcat_starts_and_ends():
         for offset in ("-10", "beginning", "end"):
             done = kcat("-C", "-t", empty, "-e", "-o", offset)
             equal((done.returncode, done.stdout), (0, ""), f"an empty topic, -o {offset}")
+
+
+def test_c183_kcat_starts_at_what_was_committed():
+    with connect() as c:
+        topic, group = new_topic(c), new_name("group")
+        for value in (b"read", b"not read"):
+            equal(c.produce(topic, 0, batch([value]))[0], NONE, "produce")
+        while ask(c, "find_coordinator", 3, {"key": group, "key_type": 0})["error_code"] == COORDINATOR_NOT_AVAILABLE:
+            pass # The first of all groups has its topic made.
+        answer = ask(c, "offset_commit", 7, {"group_id": group, "generation_id_or_member_epoch": -1, "topics": [
+            {"name": topic, "partitions": [{"partition_index": 0, "committed_offset": 1}]}]})
+        equal(answer["topics"][0]["partitions"][0]["error_code"], NONE, "commit")
+        done = kcat("-C", "-t", topic, "-p", "0", "-e", "-o", "stored", "-X", f"group.id={group}")
+        equal((done.returncode, done.stdout), (0, "not read\n"), done.stderr[-200:])
 
 
 def test_c183_many_partitions_have_an_end_while_they_grow():

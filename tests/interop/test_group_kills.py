@@ -31,7 +31,8 @@ SETTINGS = ("group.initial.rebalance.delay.ms=0", "group.min.session.timeout.ms=
 class ProcessGroup:
     """Three members through librdkafka."""
 
-    def __init__(self, node, client, topic, protocol, directory):
+    def __init__(self, node, client, topic, protocol, directory, losses_max):
+        self.losses_max = losses_max
         self.name, self.client, self.topic, self.protocol = f"kills-{protocol}", client, topic, protocol
         self.group = Group(PARTITIONS, directory)
         self.watcher = Watcher(node.kafka, self.name, topic, PARTITIONS)
@@ -69,7 +70,12 @@ class ProcessGroup:
         due = {p: max(offset for q, offset in acked if q == p) + 1 for p in {p for p, _ in acked}}
         behind = [f"partition {p}: {ends[p]} committed at the end, due was {due[p]}" for p in due if ends[p] != due[p]]
         return {"delivered": check_delivered(acked, logs), "received by owner": check_received_by_owner(logs),
-                **judged(logs, self.watcher), "at the end": behind}
+                **judged(logs, self.watcher), "at the end": behind, "thrown out": self.thrown_out(logs)}
+
+    def thrown_out(self, logs):
+        """A restart throws nobody out; a machine that stands still for a session may, now and then."""
+        losses = [f"{log.name} lost {event['partitions']}" for log in logs for event in log.of("lost")]
+        return losses if len(losses) > self.losses_max else []
 
     def end(self):
         self.watcher.end()
@@ -156,7 +162,7 @@ def main():
     client.install()
     producer = Producer(node.kafka, topic, directory)
     seeds = iter(range(options.seed, options.seed + 1000))
-    groups = [ProcessGroup(node, client, topic, "range", directory), ProcessGroup(node, client, topic, "consumer", directory),
+    groups = [*(ProcessGroup(node, client, topic, protocol, directory, options.rounds // 5) for protocol in ("range", "consumer")),
               WireGroup(node, topic, "kills-wire", lambda *args: WireMember(*args, session_ms=SESSION_MS, seed=next(seeds)), 3),
               WireGroup(node, topic, "kills-simple", SimpleCommitter, 1)]
     try:

@@ -27,6 +27,7 @@ NAMES = {0: "produce", 1: "fetch", 2: "list_offsets", 3: "metadata", 8: "offset_
          61: "describe_producers", 65: "describe_transactions", 66: "list_transactions",
          68: "consumer_group_heartbeat", 69: "consumer_group_describe", 74: "list_config_resources",
          75: "describe_topic_partitions"}
+COORDINATOR_NOT_AVAILABLE = 15
 NONE, OUT_OF_RANGE, CORRUPT, UNKNOWN_TOPIC, TOO_LARGE, INVALID_TOPIC = 0, 1, 2, 3, 10, 17
 INVALID_ACKS, INVALID_TIMESTAMP, UNSUPPORTED_VERSION, TOPIC_EXISTS, INVALID_PARTITIONS = 21, 32, 35, 36, 37
 INVALID_RF, INVALID_CONFIG, INVALID_REQUEST, OUT_OF_ORDER, INVALID_EPOCH = 38, 40, 42, 45, 47
@@ -235,6 +236,15 @@ def test_auto_creation():
         equal(ask(c, "metadata", 8, asked)["topics"][0]["error_code"], INVALID_TOPIC, "illegal name")
 
 
+def until_made(ask_for_it):
+    """The first who asks for a group's coordinator has its topic made."""
+    answer = ask_for_it()
+    while answer["error_code"] == COORDINATOR_NOT_AVAILABLE:
+        answer = ask_for_it()
+    equal(answer["error_code"], NONE, answer)
+    return answer
+
+
 def test_c015_listeners_have_their_own_addresses():
     directory = fresh_dir("wire_listeners")
     ports = []
@@ -254,6 +264,8 @@ def test_c015_listeners_have_their_own_addresses():
                 equal([(b["host"], b["port"]) for b in cluster["brokers"]], [wanted], f"{address}: DescribeCluster")
                 equal([answer["controller_id"], cluster["controller_id"]], [answer["brokers"][0]["node_id"]] * 2,
                       "the controller is listed")
+                coordinator = until_made(lambda: ask(c, "find_coordinator", 3, {"key": "g", "key_type": 0}))
+                equal((coordinator["host"], coordinator["port"]), wanted, f"{address}: FindCoordinator")
 
 
 # ---- produce ----
