@@ -223,6 +223,9 @@ static void on_ready(void *context)
         (void)fprintf(
             out, " in each of %zu group%s", o->groups_count, o->groups_count == 1 ? "" : "s");
     }
+    if (o->idle_count > 0) {
+        (void)fprintf(out, ", %zu idle connections", o->idle_count);
+    }
     (void)fprintf(out,
                   "; %s%.0f s after %.0f s of warm-up\n\n",
                   is_search(x) ? "steps of " : "",
@@ -353,7 +356,7 @@ static json_t *reading_json(const struct bench *x)
 static json_t *settings_json(const struct bench *x)
 {
     const struct bench_options *o = &x->options;
-    json_t *settings = json_pack("{s:s, s:i, s:I, s:I, s:I, s:f, s:f}",
+    json_t *settings = json_pack("{s:s, s:i, s:I, s:I, s:I, s:I, s:f, s:f}",
                                  "version",
                                  COREFLUME_VERSION,
                                  "partitions",
@@ -364,6 +367,8 @@ static json_t *settings_json(const struct bench *x)
                                  (json_int_t)o->consumers_count,
                                  "groups",
                                  (json_int_t)o->groups_count,
+                                 "idle_connections",
+                                 (json_int_t)o->idle_count,
                                  "warmup_s",
                                  (double)o->warmup_us / 1e6,
                                  "duration_s",

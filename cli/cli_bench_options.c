@@ -253,6 +253,7 @@ static int read_reading(struct cli *cli, struct bench_options *o)
 int cli_bench_options(struct cli *cli, struct bench_options *o)
 {
     o->brokers = cli_brokers(cli);
+    o->idle_count = (size_t)cli_number(cli, "idle-connections", 0);
     o->workload.compressible = (int)cli_number(cli, "compressible", COMPRESSIBLE_DEFAULT);
     int code = read_size(cli, &o->workload);
     if (code == CLI_OK) {

@@ -120,6 +120,7 @@ static const struct cli_option bench_options[] = {
     {.name = "producers", .kind = CLI_NUMBER, .value = "N", .help = "each with its own connections (default 4); 0: only read TOPIC", .min = 0, .max = 1000},
     {.name = "consumers", .kind = CLI_NUMBER, .value = "N", .help = "they share the partitions (default 1); 0: only produce", .min = 0, .max = 1000},
     {.letter = 'g', .name = "group", .kind = CLI_TEXT, .value = "GROUP", .help = "the consumers as members of it, so many in each; none that others use: its offsets move", .is_repeatable = true},
+    {.name = "idle-connections", .kind = CLI_NUMBER, .value = "N", .help = "so many more, each asks something once a minute (default 0)", .min = 0, .max = 1000000},
     {.name = "from", .kind = CLI_CHOICE, .value = "WHERE", .help = "with --producers 0: from the start, until all was read (default), or from the end", .words = "start|end"},
     {.name = "again", .help = "with --producers 0: at the end from the start again, for the whole duration"},
     {.name = "size", .kind = CLI_TEXT, .value = "SIZE", .help = "of values: 1024 (default), 4KiB, or 100-2000"},

@@ -113,11 +113,18 @@ static enum err open_run(struct run *r, char ret_why[CLIENT_WHY_SIZE])
     if (o->mode != BENCH_READ) {
         e = producers_init(&r->producers, &producers, ret_why);
     }
-    return e == ERR_OK ? consumers_new(&consumers, ret_why, &r->consumers) : e;
+    if (e == ERR_OK) {
+        e = consumers_new(&consumers, ret_why, &r->consumers);
+    }
+    if (e == ERR_OK && o->idle_count > 0) {
+        e = idle_new(o->brokers, o->idle_count, r->clock, ret_why, &r->idle);
+    }
+    return e;
 }
 
 static void close_run(struct run *r)
 {
+    idle_free(r->idle);
     consumers_free(r->consumers);
     producers_done(&r->producers);
     meter_done(&r->published);

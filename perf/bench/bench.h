@@ -45,7 +45,7 @@ enum {
     BENCH_STEP_US_MIN = 4000000,
     BENCH_INTERVAL_US = 1000000, /* Of a row. */
     BENCH_SLIP_US = 5000,        /* Sends that are later deserve a word. */
-    BENCH_WARNINGS_MAX = 5,
+    BENCH_WARNINGS_MAX = 6,
     BENCH_WARNING_SIZE = 256,
 };
 
@@ -83,8 +83,9 @@ struct bench_options {
     size_t consumers_count; /* By assignment, or in each group. */
     const char *const *groups;
     size_t groups_count;
-    FILE *hlog;                     /* Where intervals go, or NULL. */
-    int stop_fd;                    /* Readable: somebody wants it to end; -1: none. */
+    size_t idle_count; /* Connections besides these that hardly ever say something (idle.h). */
+    FILE *hlog;        /* Where intervals go, or NULL. */
+    int stop_fd;       /* Readable: somebody wants it to end; -1: none. */
     bool (*take_stop)(int stop_fd); /* Whether it is so, and makes it unreadable again. */
 };
 

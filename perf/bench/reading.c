@@ -117,6 +117,7 @@ void reading_run(struct run *r, struct bench_reading *ret)
     usage_between(&before, &after, &ret->usage);
     (void)snprintf(ret->failure, sizeof(ret->failure), "%s", state.why);
     run_warn_of_usage(&ret->usage, &ret->warnings);
+    run_warn_of_idle(r, &ret->warnings);
     usage_done(&before);
     usage_done(&after);
 }

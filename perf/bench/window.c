@@ -387,12 +387,21 @@ void run_warn_of_usage(const struct usage *u, struct bench_warnings *w)
     }
 }
 
+void run_warn_of_idle(struct run *r, struct bench_warnings *w)
+{
+    const size_t lost = idle_lost_count(r->idle);
+    if (lost > 0) {
+        warn(w, "the broker closed %zu of %zu idle connections", lost, r->options->idle_count);
+    }
+}
+
 /* Was it the broker that was measured? */
 static void look_at_generator(struct run *r, struct bench_window *w)
 {
     const uint64_t slip_us = hdr_value_at(w->slip, 0.99);
     const uint64_t p99_us = hdr_value_at(w->published, 0.99);
     run_warn_of_usage(&w->usage, &w->warnings);
+    run_warn_of_idle(r, &w->warnings);
     if (slip_us > BENCH_SLIP_US && slip_us > p99_us / 2) {
         warn(&w->warnings,
              "records were sent late, p99 %.1f ms: the generator or its machine was too slow",

@@ -12,6 +12,7 @@
 
 #include "perf/bench/bench.h"
 #include "perf/bench/consumers.h"
+#include "perf/bench/idle.h"
 #include "perf/bench/meter.h"
 #include "perf/bench/pacer.h"
 #include "perf/bench/producers.h"
@@ -26,6 +27,7 @@ struct run {
     struct meter slip;
     struct producers producers;
     struct consumers *consumers;
+    struct idle *idle;   /* NULL: none. */
     int stops_count;     /* How often somebody wanted it to end. */
     uint64_t stopped_us; /* The first time. */
     enum err hlog_err;
@@ -51,5 +53,6 @@ struct run {
 void run_wait(struct run *r, uint64_t until_us);
 /* Adds what the generator's own use of the machine makes doubtful. */
 void run_warn_of_usage(const struct usage *u, struct bench_warnings *w);
+void run_warn_of_idle(struct run *r, struct bench_warnings *w);
 /* Runs a window with its warm-up and waits for the answers. Errors are the producers'. */
 enum err window_run(struct run *r, double rate_from, double rate_to, struct bench_window *ret);

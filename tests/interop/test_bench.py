@@ -146,7 +146,8 @@ def test_reading_alone():
 
         window = read("--consumers", "2")
         equal((window["records"], window["bytes"], window["lag"], window["up_to_end"]), (3000, 300000, 0, True), "shared")
-        window = read("-g", "g", "--consumers", "2")
+        window = read("-g", "g", "--consumers", "2", "--idle-connections", "300")
+        equal(window["warnings"], [w for w in window["warnings"] if "idle" not in w], "idle connections stay")
         equal((window["lag"], window["up_to_end"]), (0, True), "by a group")
         window = read("--again", "--warmup", "0", "--duration", "1")
         expect(window["records"] > 3000 and not window["up_to_end"], window)
