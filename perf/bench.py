@@ -85,8 +85,8 @@ def median(values):
     return {"median": statistics.median(values), "min": min(values), "max": max(values), "runs": len(values)}
 
 
-def echo_p50_us(seconds=1):
-    """One 1 KiB message to another process and back over loopback TCP, median, in microseconds."""
+def echo_us(seconds=1):
+    """1 KiB messages to another process and back over loopback TCP: how long each took, in order of size."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         pid = os.fork()
         if pid == 0:
@@ -104,7 +104,7 @@ def echo_p50_us(seconds=1):
                 client.recv(2048)
                 times.append(time.perf_counter() - began)
         os.waitpid(pid, 0)
-    return statistics.median(times) * 1e6
+    return sorted(taken * 1e6 for taken in times)
 
 
 def bench_ack():
@@ -114,7 +114,7 @@ def bench_ack():
     with Node() as node:
         node.create("ack")
         for _ in range(RUNS):
-            echo.append(echo_p50_us())
+            echo.append(statistics.median(echo_us()))
             result = load(node, "ack", conns=1, window=1, records=1, record=1024, seconds=3, warmup=1)
             ours50.append(result["p50_us"])
             ours99.append(result["p99_us"])

@@ -66,9 +66,11 @@ class Tools:
 
 
 class ApacheKafka:
-    """Apache Kafka's server, one node, with the attributes of support.node.Node that tests use."""
+    """Apache Kafka's server, one node, with the attributes of support.node.Node that tests use. java: the command
+    that comes before the name of a class, of another version or with other options."""
 
-    def __init__(self, name, *lines):
+    def __init__(self, name, *lines, java=(*JAVA, "-Xmx512m")):
+        self.java = list(java)
         folder = fresh_dir(f"{name}_apache")
         ports = []
         for _ in range(2):
@@ -87,12 +89,12 @@ group.initial.rebalance.delay.ms=0""",
             f"controller.quorum.voters=1@127.0.0.1:{ports[1]}",
             f"listeners=PLAINTEXT://{self.kafka},CONTROLLER://127.0.0.1:{ports[1]}",
             f"log.dirs={folder}/data", *lines, ""]))
-        subprocess.run([*JAVA, "kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qk", "-c", self.settings],
+        subprocess.run([*self.java, "kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qk", "-c", self.settings],
                        check=True, capture_output=True)
         self._start()
 
     def _start(self):
-        self.process = subprocess.Popen([*JAVA, "-Xmx512m", "kafka.Kafka", self.settings], stdout=subprocess.DEVNULL,
+        self.process = subprocess.Popen([*self.java, "kafka.Kafka", self.settings], stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
         port = int(self.kafka.rsplit(":", 1)[1])
         for _ in range(600):
