@@ -9,6 +9,10 @@
  * In an epoch a partition has one owner, whatever that speaks. The epochs of a member rise, and so
  * do the generations of a group that is led, over what any member was told before. Nobody is thrown
  * out without a cause, or told that its protocols do not fit.
+ *
+ * A group that is empty is no more when somebody comes who speaks the other protocol: as in Kafka,
+ * another group of that name begins, and counts from the start. Nobody of the old one can be taken
+ * for a member of the new one, whose ids the coordinator makes.
  */
 #include <inttypes.h>
 
@@ -60,16 +64,31 @@ owner_of(struct groups_run *run, uint32_t group, struct slice id, struct slice i
     return o;
 }
 
+void groups_both_is_modern(struct groups_run *run, uint32_t group)
+{
+    run->groups[group].may_be_modern = true;
+}
+
+/* A leader's group that is not the one before: that was deleted, or of the other protocol. */
+static bool is_another(const struct groups_call *call, const struct groups_owner *o)
+{
+    const struct groups_group *g = &call->run->groups[call->group];
+    const struct join_group_response *out = call->call.out;
+    const bool is_low = out->generation_id < g->synced_max ||
+                        (out->generation_id == g->synced_max && g->may_be_modern);
+    return is_low && groups_group_may_be_empty(call->run, call->group, o);
+}
+
 static void check_generation(struct groups_call *call, const struct groups_owner *o)
 {
     struct groups_run *run = call->run;
-    const struct groups_group *g = &run->groups[call->group];
+    struct groups_group *g = &run->groups[call->group];
     const struct join_group_response *out = call->call.out;
     const bool is_led = out->leader.size > 0;
-    if (is_led && out->generation_id < g->synced_max &&
-        groups_group_may_be_empty(run, call->group, o)) {
-        groups_owners_reset(run, call->group); /* Another group of that name. */
+    if (is_led && is_another(call, o)) {
+        groups_owners_reset(run, call->group);
     }
+    g->may_be_modern = !is_led;
     check_rises(run, o, out->generation_id);
     sim_check(run->sim,
               !is_led || out->generation_id >= g->synced_max,

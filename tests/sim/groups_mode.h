@@ -156,6 +156,7 @@ struct groups_group {
     int32_t epoch_max;        /* Told to any member. */
     int32_t synced_max;       /* Of generations, or epochs in a group of both, that are durable. */
     bool is_cooperative;      /* Of both: its classic members keep what they have in a rebalance. */
+    bool may_be_modern;       /* Of both: it was of KIP-848 when last heard of, or perhaps since. */
     uint32_t classic_percent; /* Of both: of the processes that start. */
     struct groups_deed deeds[GROUPS_LIVES_MAX][GROUPS_PARTITIONS_MAX];
     struct groups_values values[GROUPS_LIVES_MAX][GROUPS_PARTITIONS_MAX];
@@ -408,6 +409,8 @@ bool groups_group_may_be_empty(const struct groups_run *run,
 void groups_generations_there(struct groups_call *call);
 void groups_generations_judge(struct groups_call *call);
 void groups_both_there(struct groups_call *call);
+/* A member of KIP-848 joined, or may have. */
+void groups_both_is_modern(struct groups_run *run, uint32_t group);
 void groups_both_judge(struct groups_call *call);
 void groups_offsets_there(struct groups_call *call);
 void groups_offsets_judge(struct groups_call *call);

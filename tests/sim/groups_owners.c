@@ -275,6 +275,7 @@ static void joined(struct groups_call *call, struct groups_owner *o)
     if (groups_owner_may_be_gone(run, o) && groups_group_may_be_empty(run, o->group, o)) {
         groups_owners_reset(run, o->group);
     }
+    groups_both_is_modern(run, o->group);
     groups_owner_take_place(run, o);
     o->held = (struct groups_parts){0};
     o->was_given_away = false;
@@ -417,6 +418,7 @@ static void judge_heartbeat(struct groups_call *call)
     if (groups_is_unsure(error)) {
         /* It may have been served, and what it said counts then. */
         o->is_unsure = true;
+        groups_both_is_modern(run, o->group);
         said(o, run, in, has_parts);
         /* It may have been asked to give back, and its time runs. */
         o->revoke_us = o->revoke_us == 0 ? run->sim->clock.now_us : o->revoke_us;
