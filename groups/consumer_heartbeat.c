@@ -186,7 +186,9 @@ static void note_heard(struct consumer_beat *b, struct consumer_member *m)
     const bool has_it = b->has_owned && partition_set_equal(&b->owned, &m->progress.assigned);
     const bool has_heard = has_it || (m->has_unheard_epoch && is_current);
     const bool is_expected = m->has_unheard || m->progress.state == MEMBER_UNREVOKED;
-    const bool is_again = is_expected && !has_heard && now_us >= m->told_us + TELL_AGAIN_US;
+    /* With its epoch at once: who comes with that is taken to have heard the rest. */
+    const bool is_due = !is_current || now_us >= m->told_us + TELL_AGAIN_US;
+    const bool is_again = is_expected && !has_heard && is_due;
     m->has_unheard = m->has_unheard && !has_heard;
     m->has_unheard_epoch = m->has_unheard_epoch && !is_current;
     b->is_shown = b->is_shown || is_again;

@@ -69,14 +69,16 @@ void groups_both_is_modern(struct groups_run *run, uint32_t group)
     run->groups[group].may_be_modern = true;
 }
 
-/* A leader's group that is not the one before: that was deleted, or of the other protocol. */
-static bool is_another(const struct groups_call *call, const struct groups_owner *o)
+/* The group is not the one before: that was deleted, or of the other protocol. Where nobody leads a
+ * member may be behind the group, if it was in it. */
+static bool is_another(const struct groups_call *call, const struct groups_owner *o, bool is_led)
 {
     const struct groups_group *g = &call->run->groups[call->group];
     const struct join_group_response *out = call->call.out;
     const bool is_low = out->generation_id < g->synced_max ||
-                        (out->generation_id == g->synced_max && g->may_be_modern);
-    return is_low && groups_group_may_be_empty(call->run, call->group, o);
+                        (is_led && out->generation_id == g->synced_max && g->may_be_modern);
+    return is_low && (is_led || groups_owner_may_be_gone(call->run, o)) &&
+           groups_group_may_be_empty(call->run, call->group, o);
 }
 
 static void check_generation(struct groups_call *call, const struct groups_owner *o)
@@ -85,7 +87,14 @@ static void check_generation(struct groups_call *call, const struct groups_owner
     struct groups_group *g = &run->groups[call->group];
     const struct join_group_response *out = call->call.out;
     const bool is_led = out->leader.size > 0;
-    if (is_led && is_another(call, o)) {
+    sim_say(run->sim,
+            "%.*s joins generation %d, is_led=%d, durable was %d",
+            (int)o->id.size,
+            (const char *)o->id.data,
+            out->generation_id,
+            is_led,
+            g->synced_max);
+    if (is_another(call, o, is_led)) {
         groups_owners_reset(run, call->group);
     }
     g->may_be_modern = !is_led;
@@ -166,7 +175,8 @@ static void check_thrown_out(const struct groups_call *call)
 {
     const struct groups_run *run = call->run;
     const struct groups_owner *o = call->owner;
-    if (o == NULL || call->is_copy || call->actor == NULL || run->swarm.is_limiting) {
+    if (o == NULL || call->is_copy || call->actor == NULL || o->is_tainted ||
+        run->swarm.is_limiting) {
         return;
     }
     sim_check(run->sim,

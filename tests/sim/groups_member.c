@@ -1,5 +1,16 @@
+/* A member of KIP-848. Half of them do as Java does, half as librdkafka does:
+ *
+ *                          Java                           librdkafka
+ *   says what it has       when that changed              when that changed
+ *   gives a request up     after request.timeout.ms       when the interval has passed that it was
+ *                                                         told last; an answer after that is lost
+ *   then says              all there is                   what it wanted to say before
+ *
+ * What it is told and has already is no news to it, and answered with nothing.
+ */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "core/assert.h"
 #include "kafka/proto/consumer_group_heartbeat.h"
@@ -7,12 +18,18 @@
 #include "tests/sim/groups_mode.h"
 
 enum {
-    PATIENCE_MS = 30000, /* request.timeout.ms */
+    PATIENCE_MS = 30000,     /* request.timeout.ms */
+    BACKOFF_US = 100 * 1000, /* retry.backoff.ms */
     RETRY_US_MAX = 1000 * 1000,
     REVOKE_US_MAX = 3000 * 1000,
     NAP_US_MAX = 20 * 1000 * 1000,
     REFUSED_US_MAX = 20 * 1000 * 1000,
 };
+
+static bool is_of_java(const struct groups_actor *a)
+{
+    return (a - a->run->actors) % 2 == 0;
+}
 
 /* ---- the request ---- */
 
@@ -76,7 +93,8 @@ send(struct groups_actor *a, struct consumer_group_heartbeat_request *in, bool h
         sim_trace(a->run->sim, "full", a->group, (uint64_t)in->member_epoch);
     }
     a->sent_us = a->run->sim->clock.now_us;
-    a->gives_up_us = a->sent_us + (uint64_t)PATIENCE_MS * 1000;
+    const bool is_patient = is_of_java(a) || in->member_epoch == 0;
+    a->gives_up_us = a->sent_us + (uint64_t)(is_patient ? PATIENCE_MS : a->interval_ms) * 1000;
     groups_call_send(call, a);
 }
 
@@ -111,18 +129,23 @@ static void join(struct groups_actor *a)
 
 static void beat(struct groups_actor *a)
 {
+    struct groups_run *run = a->run;
     struct consumer_group_heartbeat_request *in = request(a, a->epoch);
-    const bool is_full = a->must_report || (!a->run->is_quiet && sim_chance(a->run->sim, 10));
+    const bool is_full = a->must_say_all || (!run->is_quiet && sim_chance(run->sim, 10));
     in->topic_partitions = NULL;
     in->subscribed_topic_names = NULL;
-    if (is_full) {
+    if (is_full || a->must_report) {
         put_owned(a, in);
+    }
+    if (is_full || a->must_subscribe) {
         put_topics(a, in);
-        in->rebalance_timeout_ms = a->rebalance_ms;
-        in->server_assignor = slice_of_string(a->assignor);
         a->owner->topics |= a->topics;
     }
-    send(a, in, is_full);
+    if (is_full) {
+        in->rebalance_timeout_ms = a->rebalance_ms;
+        in->server_assignor = slice_of_string(a->assignor);
+    }
+    send(a, in, is_full || a->must_report);
 }
 
 /* ---- its life ---- */
@@ -235,7 +258,7 @@ void groups_member_act(struct groups_actor *a)
     }
     if (!run->is_quiet && sim_chance(run->sim, 3)) {
         a->topics = draw_topics(a);
-        a->must_report = true;
+        a->must_subscribe = true;
     }
     beat(a);
 }
@@ -245,14 +268,20 @@ void groups_member_act(struct groups_actor *a)
 static void reconcile(struct groups_actor *a, const struct consumer_group_heartbeat_response *out)
 {
     struct groups_run *run = a->run;
-    a->told = groups_parts_told(run, out->assignment);
+    const struct groups_parts told = groups_parts_told(run, out->assignment);
+    if (a->revoked_us != 0 && memcmp(&told, &a->told, sizeof(told)) == 0) {
+        return; /* It is at it. */
+    }
+    a->told = told;
+    a->revoked_us = 0;
     const struct groups_parts lost = groups_parts_minus(&a->owned, &a->told);
     const struct groups_parts won = groups_parts_minus(&a->told, &a->owned);
     if (!groups_parts_is_empty(&lost)) {
         const bool is_slow = !run->is_quiet && sim_chance(run->sim, run->swarm.slow_revoke_percent);
         const uint64_t wait_us = is_slow ? (uint64_t)a->rebalance_ms * 1500
-                                         : sim_log_between(run->sim, 0, REVOKE_US_MAX);
+                                         : sim_log_between(run->sim, 1, REVOKE_US_MAX);
         a->revoked_us = run->sim->clock.now_us + wait_us;
+        a->owner->is_slow |= is_slow;
     } else if (!groups_parts_is_empty(&won)) {
         a->owned = a->told;
         a->must_report = true;
@@ -288,7 +317,7 @@ static void hear_error(struct groups_actor *a, struct groups_call *call, int16_t
     default:
         break;
     }
-    a->must_report = true;
+    a->must_say_all = true;
     retry(a);
     if (is_refused) { /* By the policy. */
         sim_mark(a->run->sim, "sim_groups_going_over_refused");
@@ -296,20 +325,17 @@ static void hear_error(struct groups_actor *a, struct groups_call *call, int16_t
     }
 }
 
-/* After a lost answer it says all there is, as Java does; others only what they said before, as
- * librdkafka. */
-static bool is_thorough(const struct groups_actor *a)
-{
-    return (a - a->run->actors) % 2 == 0;
-}
-
 void groups_member_hear(struct groups_actor *a, struct groups_call *call)
 {
     struct groups_run *run = a->run;
     if (call == NULL) {
         a->owner->is_unsure = true;
-        a->must_report = a->must_report || is_thorough(a);
-        retry(a);
+        if (is_of_java(a)) {
+            a->must_say_all = true;
+            retry(a);
+        } else {
+            a->next_us = run->sim->clock.now_us + BACKOFF_US;
+        }
         return;
     }
     const int16_t error = groups_call_error(call);
@@ -322,6 +348,8 @@ void groups_member_hear(struct groups_actor *a, struct groups_call *call)
     a->epoch = out->member_epoch;
     a->interval_ms = out->heartbeat_interval_ms;
     a->must_report = false;
+    a->must_subscribe = false;
+    a->must_say_all = false;
     if (out->assignment != NULL) {
         reconcile(a, out);
     }

@@ -200,8 +200,7 @@ static const struct groups_actor *odd_actor(const struct groups_run *run, uint32
     for (uint32_t i = 0; i < run->swarm.actors_count; i++) {
         const struct groups_actor *a = &run->actors[i];
         const bool is_there = a->owner != NULL && a->epoch > 0 &&
-                              (!a->is_classic || a->step == GROUPS_BEATS) && a->revoked_us == 0 &&
-                              (a->is_classic || !a->must_report);
+                              (a->is_classic ? a->step == GROUPS_BEATS : a->revoked_us == 0);
         if (a->group == group && !is_there) {
             return a;
         }
@@ -281,6 +280,7 @@ static bool are_all_held(const struct groups_run *run)
 static void come_to_rest(struct groups_run *run)
 {
     run->is_quiet = true;
+    run->quiet_us = run->sim->clock.now_us;
     run->settings.state_size_max = 1 << 30;
     run->settings.members_max = INT32_MAX;
     run->settings.migration = GROUPS_MIGRATION_BIDIRECTIONAL;
@@ -292,8 +292,9 @@ static void come_to_rest(struct groups_run *run)
         run->groups[i].assignment_ms = 0;
     }
     groups_calls_drop_copies(run);
-    for (uint32_t i = 0; i < run->swarm.actors_count; i++) {
-        run->actors[i].must_report = true; /* A late copy may have changed what it said last. */
+    /* Nobody says more than he has to; but late copies may have changed what one said last. */
+    for (uint32_t i = 0; run->swarm.copy_percent > 0 && i < run->swarm.actors_count; i++) {
+        run->actors[i].must_say_all = true;
     }
     groups_classics_leave_old_versions(run);
     groups_log_metadata(run);

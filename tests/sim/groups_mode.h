@@ -97,6 +97,7 @@ struct groups_owner {
     bool is_tainted; /* A late copy of one of its requests was served. */
     bool is_unsure;  /* It does not know what became of a request. */
     bool may_have_left;
+    bool is_slow;         /* To give something up: slower than it may be. */
     bool may_be_fenced;   /* By a leader that is gone, who could not say so. */
     bool was_given_away;  /* Its partitions are others'. */
     bool is_led;          /* Classic: one of them leads, and it has what that one planned. */
@@ -211,7 +212,9 @@ struct groups_actor {
     int32_t rebalance_ms;
     int32_t session_ms;
     int32_t interval_ms;
-    bool must_report; /* What it owns changed, or nobody knows what was heard. */
+    bool must_report;    /* What it owns changed. */
+    bool must_subscribe; /* What it wants did. */
+    bool must_say_all;   /* Nobody knows what was heard. */
     bool was_told;
     struct groups_parts told;
     struct groups_parts owned;
@@ -257,7 +260,8 @@ struct groups_run {
     struct logger log;
     struct arena arena; /* What lives as long as the run. */
     int64_t wall_jump_ms;
-    bool is_quiet; /* No faults any more. */
+    bool is_quiet;     /* No faults any more, */
+    uint64_t quiet_us; /* from then on. */
 
     struct groups_node nodes[GROUPS_NODES];
     struct groups_node *leader; /* NULL = nobody. */

@@ -16,6 +16,8 @@
 
 enum {
     HELD_US_MAX = 25 * 1000 * 1000, /* The longest interval, and then some. */
+    /* After the faults: all have given up what was lost, and were told what they have again. */
+    DARK_US_MAX = 35 * 1000 * 1000,
 };
 
 struct groups_owner *groups_owner_new(struct groups_run *run, uint32_t group, struct slice id)
@@ -54,7 +56,12 @@ bool groups_owner_may_be_gone(const struct groups_run *run, const struct groups_
         return (o->synced == 0 && o->term != run->term) ||
                has_passed(run, o->calm_us, GROUPS_REBALANCE_MS_MIN);
     }
-    return o->revoke_us != 0 && has_passed(run, o->revoke_us, o->rebalance_ms);
+    if (o->revoke_us == 0 || !has_passed(run, o->revoke_us, o->rebalance_ms)) {
+        return false;
+    }
+    /* Nobody stays in the dark for so long that it loses its place for it. */
+    return !run->is_quiet || o->is_slow ||
+           o->revoke_us + (uint64_t)o->rebalance_ms * 1000 < run->quiet_us + DARK_US_MAX;
 }
 
 void groups_owners_activate(struct groups_run *run)

@@ -288,6 +288,31 @@ Test(consumer_hold, an_epoch_whose_answer_was_lost_is_told_again)
     rig_free(r);
 }
 
+/* So does librdkafka until it is answered in time. With the epoch alone it would seem to have heard
+ * the rest, and use too little for ever. */
+Test(consumer_hold, an_epoch_is_not_told_alone_to_who_says_what_it_had)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    rig_pass_ms(r, 2000);
+    struct rig_call *call = beat(r, "a", epoch);
+    const int32_t joined = join(r, "b")->member_epoch;
+    response half = *(const response *)rig_answer(call);
+    (void)rig_answer(acknowledge(r, "a", &half));
+    half.member_epoch = joined;
+    call = acknowledge(r, "a", &half);
+    rig_pass_ms(r, 2000);
+    (void)rig_answer(beat(r, "b", -1));
+    rig_pass_ms(r, 1000);
+    const response *lost = rig_answer(call);
+    cr_assert(ne(ptr, lost->assignment, NULL));
+    const response *out = rig_answer(acknowledge(r, "a", &half));
+    cr_assert(eq(i32, out->member_epoch, lost->member_epoch));
+    cr_assert(ne(ptr, out->assignment, NULL));
+    cr_assert(eq(sz, out->assignment->topic_partitions[0].partitions_count, 4));
+    rig_free(r);
+}
+
 /* Whoever asks what he should not must not wait for the answer. */
 Test(consumer_hold, errors_and_lost_answers_do_not_wait)
 {
