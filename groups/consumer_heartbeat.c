@@ -176,26 +176,39 @@ static bool may_wait(const struct consumer_beat *b, const struct consumer_member
            consumer_is_settled(c, m);
 }
 
+/* How long after the last time it is told again, if it has to be. A coordinator that took over does
+ * not know what its predecessor told; nearly always that was heard, so it has time. */
+static uint64_t again_us(const struct consumer_member *m)
+{
+    if (m->has_unheard || m->progress.state == MEMBER_UNREVOKED) {
+        return TELL_AGAIN_US;
+    }
+    return (uint64_t)consumer_intervals(m->consumer).heartbeat_interval_ms * 1000;
+}
+
 /* An answer may be lost, also because its client had given it up: librdkafka does so when the
  * interval has passed that it was told last. So what a member may use is told again, until it says
- * that this is what it has, or comes with the epoch that was told with it. */
+ * that this is what it has, or comes with the epoch that was told with it. With a new epoch it is
+ * told at once, or it would seem to be heard. */
 static void note_heard(struct consumer_beat *b, struct consumer_member *m)
 {
     const uint64_t now_us = b->g->c->time.now_us;
     const bool is_current = in_of(b)->member_epoch == m->progress.epoch;
     const bool has_it = b->has_owned && partition_set_equal(&b->owned, &m->progress.assigned);
     const bool has_heard = has_it || (m->has_unheard_epoch && is_current);
-    const bool is_expected = m->has_unheard || m->progress.state == MEMBER_UNREVOKED;
-    /* With its epoch at once: who comes with that is taken to have heard the rest. */
-    const bool is_due = !is_current || now_us >= m->told_us + TELL_AGAIN_US;
-    const bool is_again = is_expected && !has_heard && is_due;
     m->has_unheard = m->has_unheard && !has_heard;
     m->has_unheard_epoch = m->has_unheard_epoch && !is_current;
-    b->is_shown = b->is_shown || is_again;
-    if (b->is_shown) {
-        m->has_unheard = !has_it;
+    m->is_doubted = m->is_doubted && !has_heard;
+    const bool is_certain = m->has_unheard || m->progress.state == MEMBER_UNREVOKED;
+    const bool is_due = !is_current || now_us >= m->told_us + again_us(m);
+    /* A kept heartbeat its client may have given up. */
+    const bool is_doubted = m->is_doubted && !b->call->was_kept;
+    const bool is_again = (is_certain || is_doubted) && !has_heard && is_due;
+    if (b->is_shown || is_again) {
+        m->has_unheard = !has_it && (b->is_shown || is_certain || !is_current);
         m->has_unheard_epoch = !is_current;
         m->told_us = now_us;
+        b->is_shown = true;
     }
 }
 

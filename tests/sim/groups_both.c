@@ -171,16 +171,21 @@ static void joined(struct groups_call *call)
     }
 }
 
-static void check_thrown_out(const struct groups_call *call)
+/* It is not known there; so it is gone, whatever it holds. */
+static void thrown_out(const struct groups_call *call)
 {
     const struct groups_run *run = call->run;
-    const struct groups_owner *o = call->owner;
-    if (o == NULL || call->is_copy || call->actor == NULL || o->is_tainted ||
-        run->swarm.is_limiting) {
+    struct groups_owner *o = call->owner;
+    if (o == NULL) {
+        return;
+    }
+    const bool may_be_gone = groups_owner_may_be_gone(run, o);
+    groups_owner_left(o);
+    if (call->is_copy || call->actor == NULL || o->is_tainted || run->swarm.is_limiting) {
         return;
     }
     sim_check(run->sim,
-              groups_owner_may_be_gone(run, o),
+              may_be_gone,
               "%.*s is thrown out without a cause",
               (int)o->id.size,
               (const char *)o->id.data);
@@ -199,7 +204,7 @@ static void judge_join(struct groups_call *call, int16_t error)
     } else if (error == KAFKA_MEMBER_ID_REQUIRED) {
         (void)owner_of(run, call->group, out->member_id, in->group_instance_id);
     } else if (error == KAFKA_UNKNOWN_MEMBER_ID && in->member_id.size > 0) {
-        check_thrown_out(call);
+        thrown_out(call);
     } else if (groups_is_unsure(error) && call->owner != NULL) {
         /* It may have been served, and what it said counts then. */
         keep_said(run, call->owner, &call->call);
@@ -255,7 +260,7 @@ void groups_both_judge(struct groups_call *call)
         beaten(call, error);
     } else if (call->call.kind == GROUP_SYNC || call->call.kind == GROUP_HEARTBEAT) {
         if (error == KAFKA_UNKNOWN_MEMBER_ID) {
-            check_thrown_out(call);
+            thrown_out(call);
         }
     }
 }

@@ -36,6 +36,7 @@ struct groups_call *groups_call_new(struct groups_run *run,
     call->call.in = in;
     call->run = run;
     call->group = group;
+    call->order = ++run->calls_count;
     list_init(&call->link);
     return call;
 }

@@ -362,7 +362,8 @@ static void hear_join(struct groups_actor *a, struct groups_call *call)
         a->is_leader = false; /* An old leader's id, or a group that nobody leads. */
     }
     if (a->is_leader && out->skip_assignment) {
-        a->told = (struct groups_parts){0}; /* What was shared out another knew. */
+        /* What was shared out another knew: like nothing that there is, so it shares out anew. */
+        memset(&a->told, 0xff, sizeof(a->told));
     }
     a->step = GROUPS_SYNCS;
     a->next_us = a->run->sim->clock.now_us + sim_log_between(a->run->sim, 0, 100000);

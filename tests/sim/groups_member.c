@@ -6,7 +6,9 @@
  *                                                         told last; an answer after that is lost
  *   then says              all there is                   what it wanted to say before
  *
- * What it is told and has already is no news to it, and answered with nothing.
+ * What it is told and has already is no news to it, and answered with nothing: who did not hear of
+ * a partition before it is asked to give that back never says that he does not have it. As with
+ * Kafka he loses his place in the end, and comes again (is_content).
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -274,6 +276,7 @@ static void reconcile(struct groups_actor *a, const struct consumer_group_heartb
     }
     a->told = told;
     a->revoked_us = 0;
+    a->owner->is_content = memcmp(&told, &a->owned, sizeof(told)) == 0;
     const struct groups_parts lost = groups_parts_minus(&a->owned, &a->told);
     const struct groups_parts won = groups_parts_minus(&a->told, &a->owned);
     if (!groups_parts_is_empty(&lost)) {

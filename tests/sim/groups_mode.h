@@ -92,12 +92,14 @@ struct groups_owner {
     struct slice id;
     struct slice instance; /* Null = none. */
     bool is_classic;
-    bool is_in;      /* An answer said so, and nothing yet that ended it. */
-    bool is_away;    /* Left for a while (-2). */
-    bool is_tainted; /* A late copy of one of its requests was served. */
-    bool is_unsure;  /* It does not know what became of a request. */
+    bool is_in;          /* An answer said so, and nothing yet that ended it. */
+    bool is_away;        /* Left for a while (-2). */
+    bool is_tainted;     /* A late copy of one of its requests was served. */
+    bool is_unsure;      /* It does not know what became of a request. */
+    bool may_have_moved; /* To an epoch that it was not told, nor perhaps anybody. */
     bool may_have_left;
     bool is_slow;         /* To give something up: slower than it may be. */
+    bool is_content;      /* It was told what it has: there is nothing that it should answer. */
     bool may_be_fenced;   /* By a leader that is gone, who could not say so. */
     bool was_given_away;  /* Its partitions are others'. */
     bool is_led;          /* Classic: one of them leads, and it has what that one planned. */
@@ -106,9 +108,11 @@ struct groups_owner {
     uint64_t calm_us;     /* Classic: last answered without any error. */
     uint64_t replaced_us; /* Its instance came under another id, in that term. */
     uint32_t replaced_term;
+    uint64_t order; /* Of the last of its requests that came there. */
     int32_t session_ms;
     int32_t rebalance_ms;
     int32_t epoch;            /* The highest it was told: epoch or generation. */
+    int32_t previous_epoch;   /* Told before that. */
     int32_t synced;           /* Classic: the generation that is durable with it. */
     uint32_t term;            /* Of the leader who told it last. */
     struct groups_parts told; /* Its assignment as last told. */
@@ -182,8 +186,10 @@ struct groups_call {
     uint32_t group;
     uint64_t due_us;
     uint64_t there_us;
-    uint32_t term; /* Of the leader it came to. */
+    uint64_t order; /* Of all that were sent. */
+    uint32_t term;  /* Of the leader it came to. */
     bool is_copy;
+    bool is_late;               /* Its member had said something since. */
     bool is_lost;               /* The answer will be. */
     struct groups_actor *actor; /* Who waits; NULL = nobody any more. */
     struct groups_owner *owner; /* Whose it is, for the model. */
@@ -284,6 +290,7 @@ struct groups_run {
     struct list calls;
     uint64_t admin_at_us;
     uint32_t commits_count;
+    uint64_t calls_count;
 };
 
 static inline struct group_time groups_now(const struct groups_run *run)

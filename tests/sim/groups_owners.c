@@ -60,7 +60,7 @@ bool groups_owner_may_be_gone(const struct groups_run *run, const struct groups_
         return false;
     }
     /* Nobody stays in the dark for so long that it loses its place for it. */
-    return !run->is_quiet || o->is_slow ||
+    return !run->is_quiet || o->is_slow || o->is_content ||
            o->revoke_us + (uint64_t)o->rebalance_ms * 1000 < run->quiet_us + DARK_US_MAX;
 }
 
@@ -288,7 +288,7 @@ static void joined(struct groups_call *call, struct groups_owner *o)
     o->was_given_away = false;
     o->is_away = false;
     o->may_have_left = false;
-    o->is_tainted = call->is_copy || call->actor == NULL;
+    o->is_tainted = call->is_late;
 }
 
 static void subscribe(struct groups_owner *o, const struct consumer_group_heartbeat_request *in)
@@ -359,7 +359,7 @@ static void heartbeat_served(struct groups_call *call, bool has_parts)
                   "%.*s is still served: what it had was given to others",
                   (int)o->id.size,
                   (const char *)o->id.data);
-        o->is_tainted |= call->is_copy || call->actor == NULL;
+        o->is_tainted |= call->is_late;
     }
     said(o, run, in, has_parts);
     sim_check(run->sim,
@@ -374,7 +374,9 @@ static void heartbeat_served(struct groups_call *call, bool has_parts)
     o->is_in = true;
     o->may_be_fenced = false;
     o->contact_us = call->there_us;
+    o->previous_epoch = out->member_epoch == o->epoch ? o->previous_epoch : o->epoch;
     o->epoch = out->member_epoch;
+    o->may_have_moved = false;
     if (out->assignment != NULL) {
         const struct groups_parts told = groups_parts_told(run, out->assignment);
         groups_owner_tell(run, o, &told, false);
@@ -392,6 +394,17 @@ static void heartbeat_served(struct groups_call *call, bool has_parts)
     }
 }
 
+/* Whoever says no more than that he is there, in the epoch that he was told last or in the one
+ * before that: the last answer may be lost. */
+static bool is_to_be_heard(const struct groups_owner *o,
+                           const struct consumer_group_heartbeat_request *in)
+{
+    const bool says_nothing = in->topic_partitions == NULL && in->subscribed_topic_names == NULL &&
+                              slice_is_null(in->subscribed_topic_regex);
+    return says_nothing && !o->is_tainted && !o->is_away && !o->may_have_moved &&
+           (in->member_epoch == o->epoch || in->member_epoch == o->previous_epoch);
+}
+
 static void thrown_out(const struct groups_call *call, int16_t error)
 {
     const struct groups_run *run = call->run;
@@ -400,8 +413,8 @@ static void thrown_out(const struct groups_call *call, int16_t error)
     if (call->is_copy || call->actor == NULL || in->member_epoch <= 0) {
         return;
     }
-    const bool is_stale =
-        error == KAFKA_FENCED_MEMBER_EPOCH && (o->is_tainted || o->is_unsure || o->is_away);
+    const bool is_stale = error == KAFKA_FENCED_MEMBER_EPOCH && !is_to_be_heard(o, in) &&
+                          (o->is_tainted || o->is_unsure || o->is_away);
     sim_check(run->sim,
               is_stale || groups_owner_may_be_gone(run, o),
               "%.*s is thrown out without a cause: %d",
@@ -425,6 +438,7 @@ static void judge_heartbeat(struct groups_call *call)
     if (groups_is_unsure(error)) {
         /* It may have been served, and what it said counts then. */
         o->is_unsure = true;
+        o->may_have_moved = true;
         groups_both_is_modern(run, o->group);
         said(o, run, in, has_parts);
         /* It may have been asked to give back, and its time runs. */
@@ -473,10 +487,21 @@ static void doubt_place(const struct groups_call *call, struct slice instance, s
     }
 }
 
+/* One that its client gave up, and that came after the next one of it, is late, as a copy is. */
+static void note_order(struct groups_call *call)
+{
+    struct groups_owner *o = call->owner;
+    if (o != NULL) {
+        call->is_late = call->is_copy || call->order < o->order;
+        o->order = call->order > o->order ? call->order : o->order;
+    }
+}
+
 /* What may end somebody's place does so before it is answered itself. */
 void groups_owners_there(struct groups_call *call)
 {
     struct groups_run *run = call->run;
+    note_order(call);
     if (call->call.kind == GROUP_LEAVE) {
         const struct leave_group_request *in = call->call.in;
         for (size_t i = 0; i < in->members_count; i++) {

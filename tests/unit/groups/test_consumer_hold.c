@@ -342,7 +342,28 @@ Test(consumer_hold, ends_with_the_coordinator)
     struct rig_call *call = beat(r, "a", epoch);
     rig_handover(r);
     cr_assert(eq(i16, ((const response *)rig_answer(call))->error_code, KAFKA_NOT_COORDINATOR));
+    (void)rig_answer(beat(r, "a", epoch));
     cr_assert(not(beat(r, "a", epoch)->is_answered), "the next one waits there");
+    rig_free(r);
+}
+
+/* Another coordinator knows what a member may use, but not whether it has heard of that. It tells
+ * it, now and then, until it knows; heartbeats wait meanwhile. */
+Test(consumer_hold, told_again_by_another_coordinator)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join_only(r, "a")->member_epoch;
+    rig_handover(r);
+    const response *out = NULL;
+    for (int i = 0; i < 2; i++) {
+        out = rig_answer(beat(r, "a", epoch));
+        cr_assert(ne(ptr, out->assignment, NULL), "the last answer may be lost, or this one");
+        cr_assert(not(beat(r, "a", epoch)->is_answered));
+        rig_pass_ms(r, INTERVAL_MS);
+    }
+    cr_assert(not(acknowledge(r, "a", out)->is_answered), "now it is known");
+    rig_pass_ms(r, INTERVAL_MS);
+    cr_assert(not(beat(r, "a", epoch)->is_answered));
     rig_free(r);
 }
 
