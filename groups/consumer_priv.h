@@ -92,10 +92,11 @@ struct consumer_member {
     /* Volatile. */
     bool is_going;    /* Scratch: among those that a batch in the making takes away. */
     bool has_unheard; /* It was told what it may use, and has not said yet that it has that. */
-    bool has_unheard_epoch; /* It was told so with an epoch that it did not have. */
-    bool is_doubted;        /* What another coordinator told it, it may not have heard. */
-    uint8_t hurried_count;  /* Heartbeats in a row that could hardly be kept. */
-    uint64_t told_us;       /* When it was told. */
+    bool has_unheard_epoch;    /* It was told so with an epoch that it did not have. */
+    bool is_doubted;           /* What another coordinator told it, it may not have heard. */
+    uint8_t hurried_count;     /* Heartbeats in a row that could hardly be kept. */
+    uint32_t told_again_count; /* In a row. */
+    uint64_t told_us;          /* When it was told. */
     struct group_timer session;
     struct group_timer revocation;
     struct group_call *held; /* Its heartbeat that waits for news; or NULL. */

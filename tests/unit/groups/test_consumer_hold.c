@@ -64,16 +64,22 @@ static struct rig_call *acknowledge(struct rig *r, const char *member, const res
     return send(r, in);
 }
 
-static const response *join_only(struct rig *r, const char *member)
+/* All there is to say, of one that has nothing. */
+static const response *say_all(struct rig *r, const char *member, int32_t epoch)
 {
     static struct slice names[] = {{(const uint8_t *)"t", 1}};
     static struct consumer_group_heartbeat_request_topic_partition nothing[1];
-    request *in = new_request(r, member, 0);
+    request *in = new_request(r, member, epoch);
     in->rebalance_timeout_ms = TIMEOUT_MS;
     in->subscribed_topic_names = names;
     in->subscribed_topic_names_count = 1;
     in->topic_partitions = nothing;
     return rig_answer(send(r, in));
+}
+
+static const response *join_only(struct rig *r, const char *member)
+{
+    return say_all(r, member, 0);
 }
 
 static const response *join(struct rig *r, const char *member)
@@ -250,6 +256,22 @@ Test(consumer_hold, told_again_until_heard)
     out = rig_answer(beat(r, "b", joined));
     cr_assert(ne(ptr, out->assignment, NULL), "a second has passed");
     cr_assert(not(acknowledge(r, "b", out)->is_answered), "it waits for news");
+    rig_free(r);
+}
+
+/* A late request says that it has nothing, which it had then; now it has all that it is told. */
+Test(consumer_hold, told_in_vain_for_a_while)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    cr_assert(ne(ptr, say_all(r, "a", epoch)->assignment, NULL));
+    for (int i = 0; i < 10; i++) {
+        rig_pass_ms(r, 1000);
+        const response *out = rig_answer(beat(r, "a", epoch));
+        cr_assert(ne(ptr, out->assignment, NULL), "%d", i);
+    }
+    rig_pass_ms(r, 1000);
+    cr_assert(not(beat(r, "a", epoch)->is_answered), "it waits for news again");
     rig_free(r);
 }
 
