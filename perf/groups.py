@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Many consumer groups: what their heartbeats cost, and how soon they are back after kill -9.
 
-Usage: groups.py [--groups N] [--members N] [--connections N] [--offsets N] [--seconds N] [--runs N] [-- NODE OPTIONS]
+Usage: groups.py [--groups N] [--members N] [--connections N] [--offsets N] [--seconds N] [--runs N]
+                 [--commits N] [-- NODE OPTIONS]
 
 Groups of `members` members are multiplexed over some connections: every member joins (classic, then another node with
 KIP-848), commits `offsets` offsets per group, and heartbeats at the interval of its protocol for `seconds`: CPU of the
 node by its own count, memory before and after. Then the node is killed and started again `runs` times: time until
 every group answers OffsetFetch with what it had. One line of JSON per protocol.
+--commits N: instead, groups without members that committed their offsets N times before the kill.
 """
 import argparse
 import concurrent.futures
@@ -27,6 +29,7 @@ from support.node import Node, fresh_dir  # noqa: E402
 from support.wire import Connection, i16, i32, string  # noqa: E402
 
 TOPIC, PARTITIONS = "t", 64
+WINDOW = 64  # Commits on their way over one connection.
 INTERVAL_MS = {"classic": 3000, "consumer": 5000}  # Of Kafka's clients and brokers.
 SUBSCRIPTION = i16(0) + i32(1) + string(TOPIC) + i32(-1)
 
@@ -74,19 +77,29 @@ def join_consumer(connections, group):
     raise SystemExit(f"groups: {group} did not settle")
 
 
-def commit(connection, group, count):
+def commit_request(group, count):
     partitions = [{"partition_index": p, "committed_offset": 7, "committed_metadata": ""} for p in range(count)]
-    answer = ask(connection, "offset_commit", 8, {"group_id": group, "topics": [{"name": TOPIC, "partitions": partitions}]})
+    return {"group_id": group, "generation_id_or_member_epoch": -1, "topics": [{"name": TOPIC, "partitions": partitions}]}
+
+
+def commit(connection, group, count):
+    answer = ask(connection, "offset_commit", 8, commit_request(group, count))
     if any(p["error_code"] for t in answer["topics"] for p in t["partitions"]):
         raise SystemExit(f"groups: commit: {answer}")
 
 
-def fill(node, options, protocol):
-    """Returns the members: (connection, group, member id, generation or epoch)."""
+def connect_all(node, count):
+    """With a topic, and coordinators for groups."""
     command = [str(node.process.args[0]), "topic", "create", "-b", node.kafka, TOPIC, "-p", str(PARTITIONS)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    connections = [Connection(node.kafka, seconds=120) for _ in range(options.connections)]
+    connections = [Connection(node.kafka, seconds=120) for _ in range(count)]
     ask(connections[0], "find_coordinator", 4, {"key_type": 0, "coordinator_keys": ["g"]})
+    return connections
+
+
+def fill(node, options, protocol):
+    """Returns the members: (connection, group, member id, generation or epoch)."""
+    connections = connect_all(node, options.connections)
     teams = [connections[at:at + options.members] for at in range(0, options.connections, options.members)]
     join = {"classic": join_classic, "consumer": join_consumer}[protocol]
 
@@ -102,16 +115,20 @@ def fill(node, options, protocol):
         return [m for team in pool.map(fill_team, range(len(teams))) for m in team]
 
 
-def heartbeat(protocol, group, member, epoch):
-    """The bytes of one, with its length."""
-    name, version = ("heartbeat", 3) if protocol == "classic" else ("consumer_group_heartbeat", 1)
-    request = {"group_id": group, "member_id": member, "generation_id": epoch, "member_epoch": epoch}
-    if protocol == "consumer":
-        request.update(subscribed_topic_names=None, topic_partitions=None)
+def frame_of(name, version, request):
+    """Its bytes, with their length."""
     c = codec(name, version)
     frame = i16(c.api.key) + i16(version) + i32(1) + string("raw") + (b"\0" if c.flexible else b"")
     frame += c.write(c.api.request.root, request)
     return i32(len(frame)) + frame
+
+
+def heartbeat(protocol, group, member, epoch):
+    name, version = ("heartbeat", 3) if protocol == "classic" else ("consumer_group_heartbeat", 1)
+    request = {"group_id": group, "member_id": member, "generation_id": epoch, "member_epoch": epoch}
+    if protocol == "consumer":
+        request.update(subscribed_topic_names=None, topic_partitions=None)
+    return frame_of(name, version, request)
 
 
 def beat(members, protocol, seconds):
@@ -138,7 +155,7 @@ def beat(members, protocol, seconds):
     return sent
 
 
-def restore(data, options, first):
+def restore(data, options):
     """ms from the start of the process until every group has its offsets."""
     began = time.monotonic()
     with Node(data, *options.node, ready_seconds=60) as node:
@@ -152,6 +169,34 @@ def restore(data, options, first):
             raise SystemExit(f"groups: {whole} offsets are there, of {options.groups * options.offsets}")
         node.kill()
     return 1000 * (ready - began), 1000 * (ended - ready)
+
+
+def commit_often(connection, groups, options):
+    for group in groups:
+        commit(connection, group, options.offsets)
+    frames = [frame_of("offset_commit", 8, commit_request(group, options.offsets)) for group in groups] * options.commits
+    for at in range(len(frames) + WINDOW):
+        if at < len(frames):
+            connection.socket.sendall(frames[at])
+        if at >= WINDOW:
+            connection.receive()
+
+
+def measure_history(options):
+    data = fresh_dir("groups-history")
+    with Node(data, *options.node) as node:
+        connections = connect_all(node, 4)
+        parts = [[f"group-{n}" for n in range(part, options.groups, 4)] for part in range(4)]
+        began = time.monotonic()
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(commit_often, connections, parts, [options] * 4))
+        elapsed = time.monotonic() - began
+        node.kill()
+    size = sum(p.stat().st_size for p in data.glob("**/*.log"))
+    runs = [restore(data, options) for _ in range(options.runs)]
+    offsets = options.groups * options.offsets * (1 + options.commits)
+    return {"history_of": options.groups, "offsets_committed": offsets, "per_s": round(offsets / elapsed), "log_mib": size >> 20,
+            "ready_ms": spread([round(r) for r, _ in runs]), "restored_ms_after_ready": spread([round(r) for _, r in runs])}
 
 
 def measure(protocol, options):
@@ -172,7 +217,7 @@ def measure(protocol, options):
         sent = beat(members, protocol, options.seconds)
         elapsed, cpu = time.monotonic() - began, cpu_ms(pid) - cpu_began
         node.kill()
-    runs = [restore(data, options, run == 0) for run in range(options.runs)]
+    runs = [restore(data, options) for _ in range(options.runs)]
     return {"protocol": protocol, "groups": options.groups, "members": options.members, "connections": options.connections,
             "joined_s": round(joined, 1), "memory_kib": after - before,
             "bytes_per_member": round(1024 * (after - before) / options.groups / options.members),
@@ -183,10 +228,13 @@ def measure(protocol, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for name, value in (("groups", 5000), ("members", 4), ("connections", 100), ("offsets", 20), ("seconds", 30), ("runs", 5)):
+    for name, value in (("groups", 5000), ("members", 4), ("connections", 100), ("offsets", 20), ("seconds", 30), ("runs", 5), ("commits", 0)):
         parser.add_argument("--" + name, type=int, default=value)
     parser.add_argument("node", nargs="*")
     options = parser.parse_args()
+    if options.commits:
+        print(json.dumps(measure_history(options)), flush=True)
+        return
     for protocol in ("classic", "consumer"):
         print(json.dumps(measure(protocol, options)), flush=True)
 
