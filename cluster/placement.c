@@ -6,7 +6,7 @@ uint16_t placement_shard(const struct partition_id *id, uint16_t shards_count)
 {
     assert_cmp(shards_count, >, 0);
     assert_cmp(id->partition, >=, 0);
-    if (uuid_equal(&id->topic_id, &CONTROLLER_TOPIC_ID)) {
+    if (shards_count == 1 || uuid_equal(&id->topic_id, &CONTROLLER_TOPIC_ID)) {
         return 0;
     }
     /* A constant seed is right here: topic ids are drawn by the controller, not by clients, and the

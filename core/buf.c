@@ -337,15 +337,10 @@ struct buf *buf_alloc(struct buf_pool *p, size_t size, enum buf_class class)
     return b;
 }
 
-void buf_unref(struct buf *b)
+void buf_give_back(struct buf *b)
 {
-    if (b == NULL) {
-        return;
-    }
-    assert(b->refs_count > 0);
-    if (--b->refs_count > 0) {
-        return;
-    }
+    assert_cmp(b->refs_count, ==, 1);
+    b->refs_count = 0;
     struct buf_pool *p = b->pool;
     assert_cmp(p->stats.used_size, >=, b->capacity);
     p->stats.used_size -= b->capacity;

@@ -57,8 +57,21 @@ static inline void buf_ref(struct buf *b)
     b->refs_count++;
 }
 
+/* Private to buf_unref. */
+void buf_give_back(struct buf *b);
+
 /* Accepts NULL. The last reference gives the memory back. */
-void buf_unref(struct buf *b);
+static inline void buf_unref(struct buf *b)
+{
+    if (b == NULL) {
+        return;
+    }
+    if (b->refs_count > 1) {
+        b->refs_count--;
+    } else {
+        buf_give_back(b);
+    }
+}
 
 struct buf_pool_stats {
     uint64_t size_max;

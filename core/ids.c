@@ -94,6 +94,19 @@ static inline void sip_round(struct sip *s)
     s->v2 = rotate_left(s->v2, 32);
 }
 
+static inline struct sip sip_begin(uint64_t seed)
+{
+    /* The second key word only has to differ from the first; the secret is the seed. */
+    const uint64_t k0 = seed;
+    const uint64_t k1 = seed ^ 0x9e3779b97f4a7c15u;
+    return (struct sip){
+        .v0 = k0 ^ 0x736f6d6570736575u,
+        .v1 = k1 ^ 0x646f72616e646f6du,
+        .v2 = k0 ^ 0x6c7967656e657261u,
+        .v3 = k1 ^ 0x7465646279746573u,
+    };
+}
+
 static inline void sip_word(struct sip *s, uint64_t word)
 {
     s->v3 ^= word;
@@ -101,18 +114,19 @@ static inline void sip_word(struct sip *s, uint64_t word)
     s->v0 ^= word;
 }
 
+static inline uint64_t sip_end(struct sip *s, uint64_t last)
+{
+    sip_word(s, last);
+    s->v2 ^= 0xff;
+    sip_round(s);
+    sip_round(s);
+    sip_round(s);
+    return s->v0 ^ s->v1 ^ s->v2 ^ s->v3;
+}
+
 uint64_t hash_bytes(uint64_t seed, const void *data, size_t size)
 {
-    /* The second key word only has to differ from the first; the secret is the seed. */
-    const uint64_t k0 = seed;
-    const uint64_t k1 = seed ^ 0x9e3779b97f4a7c15u;
-    struct sip s = {
-        .v0 = k0 ^ 0x736f6d6570736575u,
-        .v1 = k1 ^ 0x646f72616e646f6du,
-        .v2 = k0 ^ 0x6c7967656e657261u,
-        .v3 = k1 ^ 0x7465646279746573u,
-    };
-
+    struct sip s = sip_begin(seed);
     const uint8_t *cursor = data;
     size_t left = size;
     for (; left >= sizeof(uint64_t); left -= sizeof(uint64_t), cursor += sizeof(uint64_t)) {
@@ -124,20 +138,17 @@ uint64_t hash_bytes(uint64_t seed, const void *data, size_t size)
     for (size_t i = 0; i < left; i++) {
         last |= (uint64_t)cursor[i] << (8 * i);
     }
-    sip_word(&s, last);
-
-    s.v2 ^= 0xff;
-    sip_round(&s);
-    sip_round(&s);
-    sip_round(&s);
-    return s.v0 ^ s.v1 ^ s.v2 ^ s.v3;
+    return sip_end(&s, last);
 }
 
+/* What hash_bytes makes of the id's bytes with the partition behind them, little-endian. */
 uint64_t partition_id_hash(uint64_t seed, const struct partition_id *id)
 {
-    uint8_t key[sizeof(id->topic_id.bytes) + sizeof(uint32_t)];
-    memcpy(key, id->topic_id.bytes, sizeof(id->topic_id.bytes));
-    uint32_t partition = htole32((uint32_t)id->partition);
-    memcpy(key + sizeof(id->topic_id.bytes), &partition, sizeof(partition));
-    return hash_bytes(seed, key, sizeof(key));
+    const size_t size = UUID_SIZE + sizeof(uint32_t);
+    uint64_t words[UUID_SIZE / sizeof(uint64_t)];
+    memcpy(words, id->topic_id.bytes, sizeof(words));
+    struct sip s = sip_begin(seed);
+    sip_word(&s, le64toh(words[0]));
+    sip_word(&s, le64toh(words[1]));
+    return sip_end(&s, (uint64_t)size << 56 | (uint32_t)id->partition);
 }

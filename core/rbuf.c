@@ -1,5 +1,6 @@
 #include "core/rbuf.h"
 
+#include <endian.h>
 #include <string.h>
 
 #include "core/assert.h"
@@ -27,13 +28,14 @@ enum err rbuf_finish(const struct rbuf *r)
 }
 
 /* NULL, and the cursor failed, if fewer than size bytes are left. */
-static const uint8_t *take(struct rbuf *r, size_t size)
+static inline const uint8_t *take(struct rbuf *r, size_t size)
 {
-    if (r->failure != ERR_OK) {
+    /* A cursor that failed has nothing left, so only who wants nothing has to look. */
+    if (size == 0 && r->failure != ERR_OK) {
         return NULL;
     }
     if (rbuf_left(r) < size) {
-        rbuf_fail(r, ERR_EOF);
+        rbuf_fail(r, ERR_EOF); /* The first failure stays. */
         return NULL;
     }
     const uint8_t *at = r->cursor;
@@ -41,17 +43,15 @@ static const uint8_t *take(struct rbuf *r, size_t size)
     return at;
 }
 
-static uint64_t take_big_endian(struct rbuf *r, size_t size)
+static inline uint64_t take_big_endian(struct rbuf *r, size_t size)
 {
     const uint8_t *at = take(r, size);
     if (at == NULL) {
         return 0;
     }
     uint64_t v = 0;
-    for (size_t i = 0; i < size; i++) {
-        v = v << 8 | at[i];
-    }
-    return v;
+    memcpy(&v, at, size);
+    return be64toh(v) >> (64 - 8 * size);
 }
 
 int8_t rbuf_i8(struct rbuf *r)

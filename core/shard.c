@@ -183,7 +183,9 @@ static size_t run_tasks(struct shard *s, size_t budget)
 {
     s->running = "memory_waiters";
     size_t ran = buf_pool_run_waiters(s->bufs);
-
+    if (list_is_empty(&s->tasks)) {
+        return ran;
+    }
     struct list batch;
     list_init(&batch);
     list_splice_back(&batch, &s->tasks);
@@ -232,23 +234,24 @@ static void end_turn(struct shard *s)
              s->counters.stalls);
 }
 
+/* The clock is not asked how long nothing took. */
+static size_t end_source(struct shard *s, size_t ran)
+{
+    if (ran > 0) {
+        mark(s);
+    }
+    return ran;
+}
+
 /* Nothing in here waits, and nothing goes to the kernel. */
 static size_t run_sources(struct shard *s)
 {
-    size_t ran = 0;
-
     s->running = "messages";
-    ran += xmsg_run(s, MESSAGES_BUDGET);
-    mark(s);
-
+    size_t ran = end_source(s, xmsg_run(s, MESSAGES_BUDGET));
     s->running = "completions";
-    ran += io_run_completions(&s->io, COMPLETIONS_BUDGET);
-    mark(s);
-
+    ran += end_source(s, io_run_completions(&s->io, COMPLETIONS_BUDGET));
     s->running = "timers";
-    ran += timers_run(&s->timers, s->now_us, TIMERS_BUDGET);
-    mark(s);
-
+    ran += end_source(s, timers_run(&s->timers, s->now_us, TIMERS_BUDGET));
     return ran + run_tasks(s, TASKS_BUDGET);
 }
 

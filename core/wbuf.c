@@ -1,5 +1,6 @@
 #include "core/wbuf.h"
 
+#include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,40 +71,55 @@ void wbuf_shrink(struct wbuf *w)
     }
 }
 
-uint8_t *wbuf_extend(struct wbuf *w, size_t size)
+static bool make_room(struct wbuf *w, size_t size)
 {
     if (w->failure != ERR_OK) {
-        return NULL;
+        return false;
     }
-    if (size > w->size_max - w->size) {
-        w->failure = ERR_TOO_LARGE;
+    w->failure = size > w->size_max - w->size ? ERR_TOO_LARGE : grow(w, w->size + size);
+    return w->failure == ERR_OK;
+}
+
+static inline bool has_room(const struct wbuf *w, size_t size)
+{
+    return w->failure == ERR_OK && size <= w->capacity - w->size;
+}
+
+uint8_t *wbuf_extend(struct wbuf *w, size_t size)
+{
+    if (!has_room(w, size) && !make_room(w, size)) {
         return NULL;
-    }
-    if (size > w->capacity - w->size) {
-        w->failure = grow(w, w->size + size);
-        if (w->failure != ERR_OK) {
-            return NULL;
-        }
     }
     uint8_t *at = w->data + w->size;
     w->size += size;
     return at;
 }
 
-static void store_big_endian(uint8_t *at, uint64_t v, size_t size)
+/* The low size bytes of v. */
+static inline void store_big_endian(uint8_t *at, uint64_t v, size_t size)
 {
-    for (size_t i = size; i > 0; i--) {
-        at[i - 1] = (uint8_t)v;
-        v >>= 8;
-    }
+    const uint64_t bytes = htobe64(v << (64 - 8 * size));
+    memcpy(at, &bytes, size);
 }
 
-static void put_big_endian(struct wbuf *w, uint64_t v, size_t size)
+static __attribute__((noinline)) void make_room_and_put(struct wbuf *w, uint64_t v, size_t size)
 {
     uint8_t *at = wbuf_extend(w, size);
     if (at != NULL) {
         store_big_endian(at, v, size);
     }
+}
+
+/* What is seldom is a call apart, so that the rest is a dozen instructions: an answer of a hundred
+ * partitions comes here a thousand times. */
+static inline void put_big_endian(struct wbuf *w, uint64_t v, size_t size)
+{
+    if (!has_room(w, size)) {
+        make_room_and_put(w, v, size);
+        return;
+    }
+    store_big_endian(w->data + w->size, v, size);
+    w->size += size;
 }
 
 void wbuf_i8(struct wbuf *w, int8_t v)
@@ -165,6 +181,10 @@ void wbuf_uvarint(struct wbuf *w, uint32_t v)
 
 void wbuf_uvarlong(struct wbuf *w, uint64_t v)
 {
+    if (v < 0x80) { /* Nearly all are lengths of names and numbers of a few items. */
+        put_big_endian(w, v, 1);
+        return;
+    }
     uint8_t bytes[10];
     size_t size = 0;
     while (v >= 0x80) {

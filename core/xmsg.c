@@ -261,7 +261,7 @@ size_t xmsg_run(struct shard *s, size_t budget)
     struct xmsg_port *port = s->port;
     const struct shard_group *g = port->group;
     assert(g->count > 0);
-    size_t ran = run_inbox(s, budget);
+    size_t ran = list_is_empty(&s->inbox) ? 0 : run_inbox(s, budget);
     for (uint16_t i = 0; i < g->count && ran < budget; i++) {
         uint16_t from = (uint16_t)((port->turn_first + i) % g->count);
         if (from != port->id) {

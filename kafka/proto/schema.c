@@ -2,20 +2,15 @@
 
 const struct schema_api *schema_api_find(int16_t key)
 {
-    size_t low = 0;
-    size_t high = SCHEMA_APIS_COUNT;
-    while (low < high) {
-        const size_t middle = low + (high - low) / 2;
-        if (SCHEMA_APIS[middle]->key == key) {
-            return SCHEMA_APIS[middle];
-        }
-        if (SCHEMA_APIS[middle]->key < key) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
+    if (key < 0) {
+        return NULL;
     }
-    return NULL;
+    /* The place of a key is the key, less the gaps below it: none below those that matter. */
+    size_t place = (size_t)key < SCHEMA_APIS_COUNT ? (size_t)key : SCHEMA_APIS_COUNT - 1;
+    while (place > 0 && SCHEMA_APIS[place]->key > key) {
+        place--;
+    }
+    return SCHEMA_APIS[place]->key == key ? SCHEMA_APIS[place] : NULL;
 }
 
 const struct schema_record *schema_record_find(int16_t type)

@@ -123,7 +123,7 @@ static void fill_fetch(struct fetch_request *request)
     request->max_bytes = 50 << 20;
 }
 
-/* Of the first batch, again and again. */
+/* Of the only batch, again and again. */
 static void make_fetch(struct task_of_case *t, int32_t session_epoch)
 {
     struct fetch_request request;
@@ -133,7 +133,7 @@ static void make_fetch(struct task_of_case *t, int32_t session_epoch)
     fetch_request_topic_init(&topic);
     fetch_request_partition_init(&partition);
     partition.fetch_offset = 0;
-    partition.partition_max_bytes = 1; /* The first batch, whatever its size. */
+    partition.partition_max_bytes = 1 << 20;
     topic.topic_id = t->topic_id;
     topic.partitions = &partition;
     topic.partitions_count = 1;
@@ -281,13 +281,13 @@ static void produce_cases(struct node *n)
     run_case(n, &t);
 }
 
-/* A topic with some batches, of which the first is fetched. */
+/* A topic with one batch, which is fetched. */
 static struct task_of_case fetch_case(struct node *n, const char *name, int records_count)
 {
     struct task_of_case produce = produce_case(n, name, records_count);
     struct wire_conn *c = wire_dial(&n->wire);
     produce.conns_count = 1;
-    run_requests(n, &produce, &c, 2);
+    run_requests(n, &produce, &c, 1);
     wire_hang_up(c);
     node_run(n);
     free((void *)(uintptr_t)produce.frame.data);

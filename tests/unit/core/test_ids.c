@@ -71,6 +71,17 @@ Test(ids, hash_depends_on_every_bit_and_on_the_seed)
     }
 }
 
+/* Computed apart, for speed. */
+Test(ids, hash_of_a_partition_is_that_of_its_bytes)
+{
+    struct partition_id id = {.partition = 0x01020304};
+    uint8_t bytes[UUID_SIZE + 4] = {[UUID_SIZE] = 4, 3, 2, 1};
+    for (uint8_t i = 0; i < UUID_SIZE; i++) {
+        id.topic_id.bytes[i] = bytes[i] = (uint8_t)(i * 37 + 1);
+    }
+    cr_assert(eq(u64, partition_id_hash(7, &id), hash_bytes(7, bytes, sizeof(bytes))));
+}
+
 Test(ids, hash_of_small_numbers_fills_buckets_evenly)
 {
     enum { BUCKETS_COUNT = 64, KEYS_COUNT = 64 * 100 };

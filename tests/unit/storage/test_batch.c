@@ -441,9 +441,56 @@ Test(batch, a_record_must_fill_its_length_exactly)
          11,
          ERR_RECORD_INVALID},
     };
+    /* The last record of a batch, and one before another: what may be read behind it differs. */
+    static const uint8_t next[] = {0x1c, 0, 0, 2, 1, 0x10, 1, 2, 3, 4, 5, 6, 7, 8, 0};
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         enum err e = check_with(1, slice_of(rows[i].bytes, rows[i].size), CODEC_NONE);
         cr_assert(eq(int, e, rows[i].expected), "%s", rows[i].name);
+        uint8_t both[sizeof(rows[i].bytes) + sizeof(next)];
+        memcpy(both, rows[i].bytes, rows[i].size);
+        memcpy(both + rows[i].size, next, sizeof(next));
+        e = check_with(2, slice_of(both, rows[i].size + sizeof(next)), CODEC_NONE);
+        cr_assert(eq(int, e, rows[i].expected), "%s, another behind it", rows[i].name);
+    }
+}
+
+/* Sizes and deltas about where their numbers become a byte longer. */
+Test(batch, numbers_of_every_length_are_read_alike)
+{
+    enum { LARGE = 9000 };
+    static const uint8_t bytes[LARGE] = {1};
+    static const int sizes[] = {-1, 0, 1, 60, 63, 64, 8100, 8191, 8192, LARGE};
+    static const int64_t deltas[] = {0, 63, 64, -64, -65, 8191, 8192, -8192, -8193, 1 << 20};
+    enum { COUNT = sizeof(sizes) / sizeof(sizes[0]) };
+    struct batch_rules compacted = RULES;
+    compacted.is_compacted = true;
+    for (size_t row = 0; row < (size_t)COUNT * COUNT; row++) {
+        const int key_size = sizes[row / COUNT];
+        const int value_size = sizes[row % COUNT];
+        const int64_t delta = deltas[(row + row / COUNT) % COUNT];
+        struct batch_builder b;
+        batch_builder_init(&b, SIZE_MAX_TEST);
+        for (int i = 0; i < 3; i++) {
+            const struct batch_record record = {
+                .timestamp = NOW_MS + (i == 1 ? delta : 0),
+                .key = key_size < 0 ? (struct slice){0} : slice_of(bytes, (size_t)key_size),
+                .value = value_size < 0 ? (struct slice){0} : slice_of(bytes, (size_t)value_size),
+            };
+            cr_assert(eq(int, batch_builder_add(&b, &record), ERR_OK));
+        }
+        struct wbuf w;
+        wbuf_init(&w, SIZE_MAX_TEST);
+        static const struct batch_identity nobody = {-1, -1, -1};
+        cr_assert(eq(int, batch_builder_finish(&b, CODEC_NONE, &nobody, &w), ERR_OK));
+        struct batch_header h;
+        struct batch_fault f;
+        enum err e = batch_check_produced(wbuf_slice(&w), &RULES, &h, &f);
+        cr_assert(eq(int, e, ERR_OK), "row=%zu", row);
+        cr_assert(eq(i64, h.max_timestamp, NOW_MS + (delta > 0 ? delta : 0)), "row=%zu", row);
+        e = check(wbuf_slice(&w), &compacted);
+        cr_assert(eq(int, e, key_size < 0 ? ERR_RECORD_INVALID : ERR_OK), "row=%zu", row);
+        wbuf_done(&w);
+        batch_builder_done(&b);
     }
 }
 
