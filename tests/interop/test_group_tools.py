@@ -2,15 +2,13 @@
 """Kafka's own command line tools for groups and offsets. ORACLE=1: the same expectations against Apache Kafka."""
 import contextlib
 import json
-import os
 import re
 import subprocess
-import sys
 import time
 
-from support.check import equal, expect, run_all
+from support.check import equal, expect
 from support.members import Classic, Consumer, Members, commit, committed, coordinated, until
-from support.kafka_tools import JAVA, ORACLE, Tools, install, missing, server
+from support.kafka_tools import JAVA, ORACLE, Tools, run_or_skip, server
 from support.node import ROOT, fresh_dir
 from support.wire import batch
 
@@ -280,10 +278,4 @@ def test_console_consumer_that_runs_owns_its_partitions():
 
 
 if __name__ == "__main__":
-    lacking = missing()
-    if lacking:
-        print(f"SKIPPED Kafka's tools for groups: {', '.join(lacking)} not installed", flush=True)
-        print("0 passed, 1 failed" if os.environ.get("CI") else "1 passed, 0 failed", flush=True)
-        sys.exit(1 if os.environ.get("CI") else 0)
-    install()
-    run_all(globals())
+    run_or_skip("Kafka's tools for groups", globals())

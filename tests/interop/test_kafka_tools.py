@@ -4,11 +4,10 @@ import json
 import os
 import re
 import subprocess
-import sys
 import time
 
-from support.check import equal, expect, run_all
-from support.kafka_tools import JAVA, Tools, install, missing, server
+from support.check import equal, expect
+from support.kafka_tools import JAVA, Tools, run_or_skip, server
 from support.node import fresh_dir
 
 TOPICS, CONFIGS, OFFSETS = "TopicCommand", "kafka.admin.ConfigCommand", "GetOffsetShell"
@@ -232,10 +231,4 @@ def test_cluster_tools():
 
 
 if __name__ == "__main__":
-    lacking = missing()
-    if lacking:
-        print(f"SKIPPED Kafka's tools: {', '.join(lacking)} not installed", flush=True)
-        print("0 passed, 1 failed" if os.environ.get("CI") else "1 passed, 0 failed", flush=True)
-        sys.exit(1 if os.environ.get("CI") else 0)
-    install()
-    run_all(globals())
+    run_or_skip("Kafka's tools", globals())

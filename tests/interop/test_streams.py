@@ -1,13 +1,10 @@
 #!/usr/bin/env python3
 """A word count of Kafka Streams in two instances, at least once. ORACLE=1: against Apache Kafka."""
 import collections
-import os
 import subprocess
-import sys
-import time
 
-from support.check import equal, expect, run_all
-from support.kafka_tools import ORACLE, maven, missing, server
+from support.check import equal, expect
+from support.kafka_tools import ORACLE, maven, run_or_skip, server
 from support.members import committed, coordinated, until
 from support.node import ROOT, fresh_dir
 from support.wire import Connection, batch
@@ -145,10 +142,4 @@ def test_the_streams_protocol_is_refused_with_words():
 
 
 if __name__ == "__main__":
-    lacking = missing()
-    if lacking:
-        print(f"SKIPPED Kafka Streams: {', '.join(lacking)} not installed", flush=True)
-        print("0 passed, 1 failed" if os.environ.get("CI") else "1 passed, 0 failed", flush=True)
-        sys.exit(1 if os.environ.get("CI") else 0)
-    maven(SOURCE, INSTALLED)
-    run_all(globals())
+    run_or_skip("Kafka Streams", globals(), lambda: maven(SOURCE, INSTALLED))

@@ -1,6 +1,5 @@
 """The clients of tests/interop/clients: installing them, and asking their programs. What they must do: README.md there."""
-import contextlib
-import fcntl
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -8,6 +7,7 @@ import shutil
 import subprocess
 import time
 
+from support.install import alone
 from support.node import ROOT
 
 CLIENTS = ROOT / "tests" / "interop" / "clients"
@@ -27,15 +27,6 @@ class Lacks(Exception):
     """The client cannot do this, and says why."""
 
 
-@contextlib.contextmanager
-def alone(name):
-    """One process at a time installs a client."""
-    INSTALLED.mkdir(parents=True, exist_ok=True)
-    with open(INSTALLED / f"{name}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
-
-
 class Client:
     def __init__(self, folder, brokers):
         self.name, self.source, self.installed = folder.name, folder, INSTALLED / folder.name
@@ -51,7 +42,7 @@ class Client:
 
     def install(self):
         """Once per content of its folder and those it shares; a stamp says what is installed."""
-        with alone(self.name):
+        with alone(self.installed):
             self._install()
 
     def _install(self):
@@ -93,28 +84,42 @@ class Client:
         return answers
 
 
-def prepared(clients, tally):
-    """Those that are installed; others fail or are skipped loudly. Installs one at a time."""
-    ready, in_ci = [], bool(os.environ.get("CI"))
-    for client in clients:
-        rule = client.about["ci"]
-        missing = client.missing_tools()
-        if in_ci and rule == "never":
-            print(f"SKIPPED {client.name}: too slow to build in CI; ./dev interop {client.name} runs it")
-            tally["skipped"] += 1
-            continue
-        if missing:
-            must = in_ci and rule == "required"
-            print(f"{'not ok' if must else 'SKIPPED'} {client.name}: needs {', '.join(missing)}, not installed")
-            tally["failed" if must else "skipped"] += 1
-            continue
-        began = time.monotonic()
-        try:
-            client.install()
+def may_run(client, tally, required):
+    """Or says what it lacks."""
+    in_ci, rule, missing = bool(os.environ.get("CI")), client.about["ci"], client.missing_tools()
+    if in_ci and rule not in (*required, "optional"):
+        print(f"SKIPPED {client.name}: CI has no time for it here; ./dev interop {client.name} runs it")
+        tally["skipped"] += 1
+        return False
+    if missing:
+        must = in_ci and rule in required
+        print(f"{'not ok' if must else 'SKIPPED'} {client.name}: needs {', '.join(missing)}, not installed")
+        tally["failed" if must else "skipped"] += 1
+    return not missing
+
+
+def installed(client):
+    """(why not, or None; seconds)"""
+    began, error = time.monotonic(), None
+    try:
+        client.install()
+    except Failed as failure:
+        error = failure
+    return error, time.monotonic() - began
+
+
+def prepared(clients, tally, required=("required",)):
+    """Those that are installed; others fail or are skipped loudly. required: the rules of client.json whose clients may not be
+    skipped in CI; of the others it runs only the optional ones."""
+    wanted = [client for client in clients if may_run(client, tally, required)]
+    ready = []
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for client, (error, seconds) in zip(wanted, pool.map(installed, wanted)):
+            if error:
+                print(f"not ok {client.name}: install: {error}")
+                tally["failed"] += 1
+                continue
             ready.append(client)
-        except Failed as error:
-            print(f"not ok {client.name}: install: {error}")
-            tally["failed"] += 1
-        if time.monotonic() - began > 1:
-            print(f"installed {client.name} ({time.monotonic() - began:.0f} s)", flush=True)
+            if seconds > 1:
+                print(f"installed {client.name} ({seconds:.0f} s)", flush=True)
     return ready

@@ -6,8 +6,11 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 
+from support.check import run_all
+from support.install import alone
 from support.node import ROOT, Node, fresh_dir
 
 ORACLE = bool(os.environ.get("ORACLE"))
@@ -26,6 +29,11 @@ def missing():
 
 def maven(source, installed):
     """Compiles a folder's program and fetches what its pom.xml pins; nothing to do when all is there and current."""
+    with alone(installed):
+        _maven(source, installed)
+
+
+def _maven(source, installed):
     stamp = installed / "stamp"
     content = "".join(path.read_text() for path in sorted(source.rglob("*")) if path.is_file())
     if stamp.exists() and stamp.read_text() == content:
@@ -39,6 +47,17 @@ def maven(source, installed):
 
 def install():
     maven(SOURCE, INSTALLED)
+
+
+def run_or_skip(what, module_globals, prepare=install):
+    """The end of a script that needs a JVM: its tests, or a skip, which in CI is a failure."""
+    lacking = missing()
+    if not lacking:
+        prepare()
+        run_all(module_globals)
+    print(f"SKIPPED {what}: {', '.join(lacking)} not installed", flush=True)
+    print("0 passed, 1 failed" if os.environ.get("CI") else "1 passed, 0 failed", flush=True)
+    sys.exit(1 if os.environ.get("CI") else 0)
 
 
 class Tools:
