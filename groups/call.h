@@ -70,6 +70,7 @@ struct group_call {
     struct slice group_id;
     struct slice client_id;   /* "" if the client sent none. */
     struct slice client_host; /* As Kafka shows it: "/127.0.0.1". */
+    bool is_impatient;        /* Its client may give it up after the interval it was told last. */
     const void *in;
     void (*on_done)(struct group_call *call);
     void *context; /* The caller's. */
@@ -86,6 +87,7 @@ struct group_call {
     void *keeper;                               /* While a module keeps it: the module's. */
     bool is_hurried;                            /* Is not to be kept. */
     bool was_kept; /* What it said was taken in when it came; it is answered with what there is. */
+    bool is_due;   /* It was kept as long as it could be. */
     uint64_t kept_us;                /* Since when, if it was. */
     struct coordinator *coordinator; /* While that has it. */
     struct xmsg msg;

@@ -39,6 +39,7 @@ enum err consumer_get(struct group *g, struct consumer **ret_consumer)
         partition_owners_init(&c->owners, g->c->env->hash_seed);
         consumer_target_init(c);
         consumer_resolve_init(c);
+        consumer_hold_init_group(c);
         consumer_charge(c, &c->charged, sizeof(*c));
         g->consumer = c;
     }
@@ -59,6 +60,7 @@ void consumer_free(struct group *g)
     }
     consumer_target_done(c);
     consumer_resolve_done(c);
+    consumer_hold_done_group(c);
     for (uint32_t i = 0; i < c->members.buckets_count; i++) {
         while (!list_is_empty(&c->members.buckets[i])) {
             member_free(member_at(c->members.buckets[i].next));
@@ -109,6 +111,7 @@ static void resign_member(void *context, struct consumer_member *m)
 {
     (void)context;
     consumer_hold_refuse(m, KAFKA_NOT_COORDINATOR);
+    m->told_interval_ms = 0;
     member_cancel_timers(m);
 }
 
@@ -123,6 +126,8 @@ void consumer_resign(struct group *g)
     consumer_target_init(c);
     consumer_resolve_done(c);
     consumer_resolve_init(c);
+    consumer_hold_done_group(c);
+    consumer_hold_init_group(c);
 }
 
 /* ---- members ---- */

@@ -166,15 +166,16 @@ static bool show_assignment(struct group_call *call,
     return true;
 }
 
-/* There is nothing to say to it, and nothing expected of anybody. */
+/* There is nothing to say to it, and nothing expected of it. */
 static bool may_wait(const struct consumer_beat *b, const struct consumer_member *m)
 {
     const struct consumer *c = m->consumer;
     const struct group_call *call = b->call;
+    const bool is_asked = m->progress.state == MEMBER_UNREVOKED;
     return consumer_may_hold(b->g->c->env) && !call->is_hurried && !call->was_kept &&
-           !b->is_shown && !b->has_news && !m->has_unheard &&
-           in_of(b)->member_epoch == m->progress.epoch && c->epoch == c->target_epoch &&
-           consumer_is_settled(c, m);
+           !b->is_shown && !b->has_news && !m->has_unheard && !is_asked &&
+           in_of(b)->member_epoch == c->target_epoch && m->progress.epoch == c->target_epoch &&
+           c->epoch == c->target_epoch && consumer_hold_ms(m, call) > 0;
 }
 
 /* How long after the last time it is told again, if it has to be. A coordinator that took over does

@@ -1,7 +1,8 @@
 /* Heartbeats that wait for news (docs/decisions/0021). A member asks every few seconds whether
- * there is anything for it. When there is not, and the group is at rest, its heartbeat is kept: it
- * is answered when the target changes for the member, at the latest when the next one would be due.
- * So members hear of a rebalance at once.
+ * there is anything for it. When there is not, its heartbeat is kept: it is answered when the
+ * target changes for the member, or when others give back what it waits for, at the latest a little
+ * before the next one would be due or its client gave it up. So members hear of a rebalance at
+ * once.
  *
  * A kept heartbeat delays nothing: it is answered as soon as its client sends anything else on the
  * connection (group_asks.h), and counts for the session when it comes, not when it is answered.
@@ -12,11 +13,12 @@
 
 enum {
     US_PER_MS = 1000,
-    REST_MS_MIN = 10,
     SOON_MS_MIN = 500,
+    SOON_MS_MIN_IMPATIENT = 1000,
     WORTH_US = 1000 * 1000, /* Kept so long it was worth coming back. */
     HURRIED_COUNT_MAX = 4,
-    RETURNS_PER_MS_MAX = 5, /* Of all members of a core. */
+    RETURNS_PER_MS_MAX = 5,  /* Of all members of a core. */
+    LOOK_US_PER_MEMBER = 10, /* Between two looks for who waits for what was given back. */
     /* With more members on a shard none is kept: some clients send one per second instead. */
     HELD_MEMBERS_MAX = 10000,
 };
@@ -26,27 +28,46 @@ bool consumer_may_hold(const struct coordinator_env *env)
     return env->settings->is_heartbeat_held && env->memory->members_count <= HELD_MEMBERS_MAX;
 }
 
-/* Clients count from when they sent the heartbeat, or from its answer. */
-int32_t consumer_hold_rest_ms(struct consumer_member *m, const struct group_call *call)
+/* Clients count from when they sent the heartbeat; from its answer, if they always do so or it
+ * tells another interval than the one before did. So it is the same one as long as can be. */
+static int32_t soon_ms(struct consumer_member *m, const struct group_call *call)
 {
     const struct coordinator_env *env = m->consumer->g->c->env;
-    const int32_t ms = consumer_heartbeat_interval_ms(m->consumer, m);
-    if (!consumer_may_hold(env) || !consumer_is_settled(m->consumer, m)) {
-        return ms;
-    }
     const uint64_t kept_us = call->was_kept ? m->consumer->g->c->time.now_us - call->kept_us : 0;
-    if (kept_us >= WORTH_US) {
+    if (kept_us >= WORTH_US || call->is_due) {
         m->hurried_count = 0;
     }
-    if (kept_us >= (uint64_t)ms * US_PER_MS) {
-        return REST_MS_MIN;
-    }
+    const int32_t least_ms = call->is_impatient ? SOON_MS_MIN_IMPATIENT : SOON_MS_MIN;
     const int32_t fair_ms = (int32_t)(env->memory->members_count / RETURNS_PER_MS_MAX);
-    const int32_t soon_ms = (fair_ms > SOON_MS_MIN ? fair_ms : SOON_MS_MIN) << m->hurried_count;
-    if ((call->was_kept || call->is_hurried) && m->hurried_count < HURRIED_COUNT_MAX) {
+    const int32_t ms = (fair_ms > least_ms ? fair_ms : least_ms) << m->hurried_count;
+    const bool is_hurried = (call->was_kept && !call->is_due) || call->is_hurried;
+    if (is_hurried && m->hurried_count < HURRIED_COUNT_MAX) {
         m->hurried_count++;
     }
-    return soon_ms < ms ? soon_ms : ms;
+    return ms;
+}
+
+int32_t consumer_hold_rest_ms(struct consumer_member *m, const struct group_call *call)
+{
+    const struct consumer *c = m->consumer;
+    int32_t ms = consumer_heartbeat_interval_ms(c, m);
+    if (consumer_may_hold(c->g->c->env) && consumer_is_settled(c, m)) {
+        const int32_t sooner_ms = soon_ms(m, call);
+        ms = sooner_ms < ms ? sooner_ms : ms;
+    }
+    m->told_interval_ms = ms;
+    return ms;
+}
+
+/* A little less than the client waits for: one is answered before it is given up, and before a
+ * commit comes that is due after the same interval. */
+int32_t consumer_hold_ms(const struct consumer_member *m, const struct group_call *call)
+{
+    if (call->is_impatient) {
+        return m->told_interval_ms - m->told_interval_ms / 4;
+    }
+    const int32_t ms = consumer_intervals(m->consumer).heartbeat_interval_ms;
+    return ms - (ms > 2 * SOON_MS_MIN ? SOON_MS_MIN : ms / 4);
 }
 
 static struct group_call *take(struct consumer_member *m)
@@ -73,7 +94,9 @@ void consumer_hold_refuse(struct consumer_member *m, enum kafka_error e)
 
 static void on_due(struct group_timer *t)
 {
-    consumer_unhold(container_of(t, struct consumer_member, hold));
+    struct consumer_member *m = container_of(t, struct consumer_member, hold);
+    m->held->is_due = true;
+    consumer_unhold(m);
 }
 
 static void on_cancel(struct group_call *call)
@@ -89,14 +112,15 @@ void consumer_hold_init(struct consumer_member *m)
 void consumer_hold(struct consumer_member *m, struct group_call *call)
 {
     assert(m->held == NULL);
-    const int32_t ms = consumer_heartbeat_interval_ms(m->consumer, m);
     const uint64_t now_us = m->consumer->g->c->time.now_us;
     m->held = call;
     call->keeper = m;
     call->kept_us = now_us;
     group_keep(call, on_cancel);
-    group_timer_arm(&m->hold, now_us + (uint64_t)ms * US_PER_MS);
+    group_timer_arm(&m->hold, now_us + (uint64_t)consumer_hold_ms(m, call) * US_PER_MS);
 }
+
+/* ---- news ---- */
 
 static void wake_member(void *context, struct consumer_member *m)
 {
@@ -106,11 +130,45 @@ static void wake_member(void *context, struct consumer_member *m)
     }
 }
 
+static void wake_waiting(void *context, struct consumer_member *m)
+{
+    (void)context;
+    if (m->held != NULL && m->progress.state == MEMBER_UNRELEASED && consumer_is_any_free(m)) {
+        consumer_unhold(m);
+    }
+}
+
+static void on_release_due(struct group_timer *t)
+{
+    struct consumer *c = t->g->consumer;
+    c->next_release_us = c->g->c->time.now_us + (uint64_t)c->members.count * LOOK_US_PER_MEMBER;
+    consumer_for_each_member(c, wake_waiting, NULL);
+}
+
+void consumer_hold_init_group(struct consumer *c)
+{
+    c->is_released = false;
+    group_timer_init(&c->release, c->g, on_release_due);
+}
+
+void consumer_hold_done_group(struct consumer *c)
+{
+    group_timer_cancel(&c->release);
+}
+
 void consumer_wake(struct group *g)
 {
     struct consumer *c = g->consumer;
-    if (c != NULL && c->woken_epoch != c->target_epoch) {
+    if (c == NULL) {
+        return;
+    }
+    if (c->woken_epoch != c->target_epoch) {
         c->woken_epoch = c->target_epoch;
         consumer_for_each_member(c, wake_member, c);
+    }
+    if (c->is_released && g->c->is_active && consumer_may_hold(g->c->env)) {
+        const uint64_t now_us = g->c->time.now_us;
+        c->is_released = false;
+        group_timer_arm(&c->release, now_us > c->next_release_us ? now_us : c->next_release_us);
     }
 }

@@ -251,6 +251,7 @@ static void release(struct consumer_member *m)
     struct consumer *c = m->consumer;
     partition_owners_remove(&c->owners, &m->progress.assigned, m);
     partition_owners_remove(&c->owners, &m->progress.pending, m);
+    c->is_released = true;
 }
 
 static enum err hold(struct consumer_member *m, const struct member_progress *progress)
@@ -277,7 +278,12 @@ enum err member_set_progress(struct consumer_member *m, const struct member_prog
         partition_set_done(&copy.assigned);
         return e;
     }
+    struct consumer *c = m->consumer;
+    const bool was_released = c->is_released;
+    const bool is_less = !partition_set_is_subset(&copy.assigned, &m->progress.assigned) ||
+                         !partition_set_is_subset(&copy.pending, &m->progress.pending);
     member_clear_progress(m);
+    c->is_released = was_released || is_less;
     m->progress = copy;
     m->has_progress = true;
     recharge(m);

@@ -99,8 +99,9 @@ struct consumer_member {
     uint64_t told_us;          /* When it was told. */
     struct group_timer session;
     struct group_timer revocation;
-    struct group_call *held; /* Its heartbeat that waits for news; or NULL. */
-    struct group_timer hold; /* How long. */
+    int32_t told_interval_ms; /* How long it was to wait last; 0: by another coordinator, if any. */
+    struct group_call *held;  /* Its heartbeat that waits for news; or NULL. */
+    struct group_timer hold;  /* How long. */
 
     uint32_t id_size;
     char id[];
@@ -182,6 +183,9 @@ struct consumer {
     uint64_t target_us;                 /* When the last target was computed. */
     struct group_timer assign;          /* The next target is due. */
     struct group_timer refresh;         /* Topics changed: look whether that concerns the group. */
+    bool is_released;                   /* Somebody gave partitions back since the last look. */
+    uint64_t next_release_us;           /* Not before that for who waits for them. */
+    struct group_timer release;         /* The look for who waits for them. */
     struct group_timer resolve;         /* The next turn of resolving patterns. */
     uint64_t next_look_us;              /* Not before that for topics that changed. */
     struct consumer_resolver *resolver; /* The pattern under way; or NULL. */
@@ -286,14 +290,17 @@ void consumer_resolve_on_metadata(struct consumer *c);
 /* ---- consumer_hold.c ---- */
 
 void consumer_hold_init(struct consumer_member *m);
-/* Keeps the heartbeat of a settled member, of which none is kept, until its interval has passed, or
- * there is news for it, or its client wants something else. */
+void consumer_hold_init_group(struct consumer *c);
+void consumer_hold_done_group(struct consumer *c); /* Cancels its timer. */
+/* How long a heartbeat of it may be kept; 0 = not at all. */
+int32_t consumer_hold_ms(const struct consumer_member *m, const struct group_call *call);
+/* Keeps the heartbeat of a member of which none is kept, for so long, or until there is news for
+ * it, or its client wants something else. */
 void consumer_hold(struct consumer_member *m, struct group_call *call);
 /* False: every heartbeat is answered at once. */
 bool consumer_may_hold(const struct coordinator_env *env);
-/* When the next heartbeat is wanted, told in the answer to call: at once if it was kept for the
- * whole interval, soon if it could not be or not for so long; less soon each time, if it hardly
- * ever can (members that share a connection). */
+/* When the next heartbeat is wanted, told in the answer to call: soon, to be kept again; less soon
+ * each time, if it hardly ever can be (members that share a connection). */
 int32_t consumer_hold_rest_ms(struct consumer_member *m, const struct group_call *call);
 /* Has it judged anew, if there is one: the member is no more, or its client is back. */
 void consumer_unhold(struct consumer_member *m);
@@ -424,6 +431,8 @@ struct reconcile_input {
 [[nodiscard]] bool consumer_reconcile(const struct reconcile_input *in,
                                       struct arena *a,
                                       struct member_progress *ret_progress);
+/* There is something of m's target that nobody has. */
+bool consumer_is_any_free(const struct consumer_member *m);
 bool member_progress_equal(const struct member_progress *a, const struct member_progress *b);
 
 /* ---- consumer_draft.c ---- */

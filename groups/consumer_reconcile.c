@@ -171,6 +171,17 @@ bool consumer_reconcile_begin(const struct consumer_member *m,
            split(m, a, &m->progress.assigned, &unused, &ret_input->dropped);
 }
 
+bool consumer_is_any_free(const struct consumer_member *m)
+{
+    for (uint32_t i = 0; i < m->target.count; i++) {
+        const struct held_partition *p = &m->target.items[i];
+        if (partition_owners_find(&m->consumer->owners, &p->topic_id, p->partition) == NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool epochs_equal(const struct partition_set *a, const struct partition_set *b)
 {
     return partition_set_size(a) == 0 || memcmp(a->items, b->items, partition_set_size(a)) == 0;

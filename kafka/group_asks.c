@@ -36,6 +36,7 @@ bool group_asks_init(struct request *r, enum group_call_kind kind, size_t count)
         call->version = r->version;
         call->client_id = slice_is_null(r->client_id) ? slice_of("", 0) : r->client_id;
         call->client_host = host;
+        call->is_impatient = conn_client(r->conn) != CLIENT_IS_PATIENT;
     }
     return true;
 }

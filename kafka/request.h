@@ -54,6 +54,11 @@ struct dispatch {
     struct api_stats *stats;     /* One per row of the table. */
 };
 
+/* Of a connection's client (conn_client), by what it calls itself in ApiVersions. */
+enum {
+    CLIENT_IS_PATIENT = 1, /* Waits for a heartbeat's answer for as long as for any other. */
+};
+
 struct request {
     struct dispatch *d;
     const struct api *api;

@@ -509,3 +509,13 @@ void *conn_state(const struct conn *c)
 {
     return c->handler_state;
 }
+
+void conn_set_client(struct conn *c, uint32_t client)
+{
+    c->handler_client = client;
+}
+
+uint32_t conn_client(const struct conn *c)
+{
+    return c->handler_client;
+}

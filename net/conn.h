@@ -182,3 +182,6 @@ bool conn_is_behind(const struct conn *c);
 /* A place for the handler's state of the connection; NULL at first. */
 void conn_set_state(struct conn *c, void *state);
 void *conn_state(const struct conn *c);
+/* What the handler learned of the client, in its own terms; 0 at first. */
+void conn_set_client(struct conn *c, uint32_t client);
+uint32_t conn_client(const struct conn *c);

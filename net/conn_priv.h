@@ -47,6 +47,7 @@ struct conn {
     struct conn_server *server;
     struct stream *stream;
     void *handler_state;
+    uint32_t handler_client;
     enum conn_state state;
     uint32_t listener_index;
     char peer[NET_PEER_SIZE];

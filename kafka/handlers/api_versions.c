@@ -51,6 +51,27 @@ static bool is_client_named_well(const struct request *r)
                                                  is_software_word(in->client_software_version));
 }
 
+/* Those that are known to be. librdkafka is not: it gives up a heartbeat, and its connection with
+ * it, when the interval has passed that it was told last; and it goes by many names. */
+static bool is_patient(struct slice name)
+{
+    static const char *const NAMES[] = {"apache-kafka-java", "kgo", "coreflume"};
+    for (size_t i = 0; i < sizeof(NAMES) / sizeof(NAMES[0]); i++) {
+        if (slice_equal_string(name, NAMES[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void note_client(const struct request *r)
+{
+    const struct api_versions_request *in = r->in;
+    if (r->version >= VERSION_CLIENT_NAMED && is_patient(in->client_software_name)) {
+        conn_set_client(r->conn, CLIENT_IS_PATIENT);
+    }
+}
+
 void handle_api_versions(struct request *r)
 {
     if (r->in == NULL) {
@@ -65,6 +86,7 @@ void handle_api_versions(struct request *r)
         return;
     }
 
+    note_client(r);
     struct api_versions_response_api_key keys[API_COUNT];
     for (size_t i = 0; i < API_COUNT; i++) {
         keys[i] = (struct api_versions_response_api_key){

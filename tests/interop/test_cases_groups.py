@@ -249,6 +249,21 @@ def test_heartbeats_with_requests_behind_them_are_not_refused():
             equal([second.leave(), first.heartbeat()["error_code"], first.heartbeat()["error_code"]], [0, 0, 0], "one leaves")
 
 
+def test_what_is_told_goes_by_what_a_client_calls_itself():
+    """librdkafka gives a heartbeat up, and its connection, after what it was told last: it is told more (decision 0021)."""
+    if ORACLE:
+        return
+    with Members(shared.node.kafka) as members:
+        connection, group = start(members)
+        topic = shared.new_topic(connection, 1)
+        for name, ms in (("apache-kafka-java", 500), ("kgo", 500), ("librdkafka", 1000), ("", 1000)):
+            member = Consumer(members, f"{group}-{name}", [topic])
+            if name:
+                named = {"client_software_name": name, "client_software_version": "1"}
+                equal(ask(member.connection, "api_versions", 3, named)["error_code"], 0, "it says who it is")
+            equal(member.heartbeat()["heartbeat_interval_ms"], ms, name)
+
+
 if __name__ == "__main__":
     shared = SharedNode("cases_groups", "--set", DELAY)
     run_all(globals())

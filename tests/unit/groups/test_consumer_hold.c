@@ -13,6 +13,7 @@ enum {
     VERSION = 1,
     INTERVAL_MS = 5000,
     SOON_MS = 500,
+    SOON_MS_IMPATIENT = 1000,
     TIMEOUT_MS = 60000,
 };
 
@@ -95,14 +96,81 @@ Test(consumer_hold, answered_when_the_next_is_due)
     const int32_t epoch = join(r, "a")->member_epoch;
     struct rig_call *call = beat(r, "a", epoch);
     cr_assert(not(call->is_answered));
-    rig_pass_ms(r, INTERVAL_MS - 1);
+    rig_pass_ms(r, INTERVAL_MS - SOON_MS - 1);
     cr_assert(not(call->is_answered));
     rig_pass_ms(r, 1);
     const response *out = rig_answer(call);
     cr_assert(eq(i16, out->error_code, KAFKA_NONE));
     cr_assert(eq(i32, out->member_epoch, epoch));
-    cr_assert(eq(i32, out->heartbeat_interval_ms, 10), "it has waited already");
+    cr_assert(eq(i32, out->heartbeat_interval_ms, SOON_MS), "the same as ever: no pause in Java");
     cr_assert(eq(ptr, out->assignment, NULL));
+    rig_free(r);
+}
+
+static struct rig_call *beat_impatient(struct rig *r, const char *member, int32_t epoch)
+{
+    struct rig_call *call =
+        rig_call_new(r, GROUP_CONSUMER_HEARTBEAT, VERSION, "g", new_request(r, member, epoch));
+    call->call.is_impatient = true;
+    rig_start(call);
+    return call;
+}
+
+/* Its client would give it up, and the connection with it. */
+Test(consumer_hold, of_the_impatient_is_answered_before_they_give_it_up)
+{
+    struct rig *r = new_rig();
+    static const int32_t TOLD_MS[] = {SOON_MS, SOON_MS_IMPATIENT, SOON_MS_IMPATIENT};
+    const int32_t epoch = join(r, "a")->member_epoch;
+    for (size_t i = 0; i < sizeof(TOLD_MS) / sizeof(TOLD_MS[0]); i++) {
+        const struct rig_call *call = beat_impatient(r, "a", epoch);
+        rig_pass_ms(r, (uint64_t)TOLD_MS[i] * 3 / 4 - 1);
+        cr_assert(not(call->is_answered));
+        rig_pass_ms(r, 1);
+        const response *out = rig_answer(call);
+        cr_assert(eq(i32, out->heartbeat_interval_ms, SOON_MS_IMPATIENT), "it is kept again");
+    }
+    rig_handover(r);
+    cr_assert(beat_impatient(r, "a", epoch)->is_answered, "who knows what it was told");
+    cr_assert(not(beat_impatient(r, "a", epoch)->is_answered));
+    rig_free(r);
+}
+
+/* Who waits for what others give back hears of it at once. */
+Test(consumer_hold, answered_when_others_have_given_back)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    rig_pass_ms(r, 2000);
+    struct rig_call *call = beat(r, "a", epoch);
+    const response *joined = join_only(r, "b");
+    cr_assert(eq(sz, joined->assignment->topic_partitions_count, 0), "a has all of it");
+    const struct rig_call *waiting = acknowledge(r, "b", joined);
+    const response *reduced = rig_answer(call);
+    cr_assert(not(waiting->is_answered));
+    cr_assert(beat(r, "a", epoch)->is_answered, "who is to give back is not kept");
+    (void)rig_answer(acknowledge(r, "a", reduced));
+    rig_pass_ms(r, 0);
+    const response *out = rig_answer(waiting);
+    cr_assert(eq(i32, out->member_epoch, joined->member_epoch));
+    cr_assert(eq(sz, out->assignment->topic_partitions[0].partitions_count, 2));
+    cr_assert(not(acknowledge(r, "b", out)->is_answered), "it is settled");
+    rig_free(r);
+}
+
+/* Also of who gave nothing back, and is gone. */
+Test(consumer_hold, answered_when_another_is_thrown_out)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    rig_pass_ms(r, 2000);
+    (void)beat(r, "a", epoch);
+    const response *joined = join_only(r, "b");
+    const struct rig_call *waiting = acknowledge(r, "b", joined);
+    (void)rig_answer(beat(r, "a", -1));
+    rig_pass_ms(r, 2000);
+    const response *out = rig_answer(waiting);
+    cr_assert(eq(sz, out->assignment->topic_partitions[0].partitions_count, 4));
     rig_free(r);
 }
 
