@@ -6,6 +6,7 @@ import argparse
 import collections
 import datetime
 import pathlib
+import signal
 import sys
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
@@ -37,7 +38,8 @@ def parse():
     parser.add_argument("--rows")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=10, help="of a slot")
-    parser.add_argument("--warm", type=int, default=10, help="seconds of load that each side of a row gets before it")
+    parser.add_argument("--warm", type=int, default=10, help="seconds of a turn of the load that each side of a row gets before it")
+    parser.add_argument("--turns", type=int, default=6, help="how many of them, at most")
     parser.add_argument("--partitions", type=int, default=10000, help="of the row starts")
     parser.add_argument("--only", help="servers: coreflume, kafka, redis")
     parser.add_argument("--out", help="without suffix (default perf/results/<date>-compare)")
@@ -60,11 +62,12 @@ def measure_row(row, running, timing, only):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("compare: ended early; nothing is written"))  # No server outlives us.
     options = parse()
     only = options.only.split(",") if options.only else None
     names = wanted(options.rows)
     servers.install(needed(names, only))
-    timing = {"pairs": options.pairs, "seconds": options.seconds, "warm": options.warm}
+    timing = {"pairs": options.pairs, "seconds": options.seconds, "warm": options.warm, "turns": options.turns}
     result = {"date": datetime.date.today().isoformat(), "command": " ".join(["./dev compare", *sys.argv[1:]]),
               "machine": report.machine(ROOT), "versions": servers.versions(), "timing": timing,
               "floors_before": floors.measure(options.seconds)}
@@ -82,7 +85,8 @@ def main():
     result["floors_after"] = floors.measure(options.seconds)
     result["drift"] = verdict.drift(result["floors_before"], result["floors_after"])
     middle = verdict.mean_floors(result["floors_before"], result["floors_after"])
-    result["rows"] = {name: report.row_result(figures[name], row["rounds"], middle) | row for name, row in rows.items()}
+    drifted = [name for name, moved in result["drift"].items() if not moved["good"]]
+    result["rows"] = {name: report.row_result(figures[name], row["rounds"], middle, drifted) | row for name, row in rows.items()}
     out = pathlib.Path(options.out) if options.out else ROOT / "perf" / "results" / f"{result['date']}-compare"
     report.write(result, out)
     say(f"{report.verdict_line(result)} See {out.with_suffix('.md')}")

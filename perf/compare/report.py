@@ -13,7 +13,7 @@ from support.node import binary
 QUANTITIES = {
     "cpu_s_per_million": "CPU-s per million records", "p50_us": "p50, us", "p99_us": "p99, us", "p999_us": "p99.9, us",
     "MB_per_s": "MB/s", "written_per_byte": "bytes written per byte", "generator_cpu_s": "generator's CPU-s in a slot",
-    "others_cpu_s": "all others' CPU-s in a slot (kernel threads too)", "memory_MiB": "memory, MiB",
+    "others_cpu_s": "all others' CPU-s in a slot (the kernel's threads and the host's share too)", "memory_MiB": "memory, MiB",
     "empty_MiB": "memory before, MiB", "KiB_per_partition": "KiB per partition",
     "descriptors_per_partition": "descriptors per partition", "first_ack_ms": "empty start to first ack, ms",
     "restart_ms": "kill -9 to records taken, ms"}
@@ -34,14 +34,14 @@ def machine(directory):
             "binary_sha256": first_line("sha256sum", binary())}
 
 
-def row_result(figures, rounds, floors):
+def row_result(figures, rounds, floors, drifted=()):
     """Spreads per side and quantity, verdicts, the control."""
     sides = list(dict.fromkeys(side for slots in rounds for side, _ in slots))
     spreads = {side: {quantity: verdict.spread(values) for quantity in QUANTITIES
                       if (values := verdict.series(rounds, side, quantity))} for side in sides}
     judged = []
     for figure in figures:
-        result = verdict.judge(figure, rounds, floors)
+        result = verdict.judge(figure, rounds, floors, drifted)
         if result["ratio"]:
             judged.append({"figure": vars(figure), **result, "short_by": verdict.distance(figure, result)})
     checked = {figure.quantity: verdict.control(rounds, figure.quantity) for figure in figures}
@@ -100,10 +100,10 @@ def verdict_line(result):
     drifted = [name for name, value in result["drift"].items() if not value["good"]]
     words = []
     if void:
-        words.append(f"VOID by the control, in part or whole: {', '.join(void)}.")
+        words.append(f"VOID in part or whole, by the control or the floors: {', '.join(void)}.")
     if drifted:
         words.append(f"The floors moved by more than {verdict.DRIFT_MAX:.0%} between before and after: {', '.join(drifted)}. "
-                     "What is a ratio to a floor is as uncertain.")
+                     "Ratios to them are void.")
     return " ".join(words) or "All controls held, and the floors stayed."
 
 
@@ -131,5 +131,6 @@ def markdown(result):
 
 def write(result, out):
     out.parent.mkdir(parents=True, exist_ok=True)
-    out.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
+    text = json.dumps(result, indent=1).replace(f"{ROOT}/", "")
+    out.with_suffix(".json").write_text(text + "\n")
     out.with_suffix(".md").write_text("\n".join(markdown(result)).rstrip() + "\n")

@@ -24,7 +24,9 @@ JVM = ["-Xms1g", "-Xmx1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
        "-XX:+ExplicitGCInvokesConcurrent", "-Djava.awt.headless=true", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
 # Both: batches of 1 MiB, and old records go as soon as they may.
 SHARED_SETTINGS = ["message.max.bytes=2097152", "log.retention.check.interval.ms=500"]
-KAFKA_SETTINGS = [*SHARED_SETTINGS, "log.segment.delete.delay.ms=1000", "broker.session.timeout.ms=7200000"]
+KAFKA_SETTINGS = [*SHARED_SETTINGS, "log.segment.delete.delay.ms=1000"]
+# Not where it is killed: until the session of the one before is over, its controller refuses a broker that comes back.
+WHILE_STOPPED = ["broker.session.timeout.ms=7200000"]
 REQUEST_TIMED_OUT, REPLICATION_FACTOR = 7, 38
 
 
@@ -119,10 +121,19 @@ def coreflume(name):
     return Server(Node(fresh_dir(name) / "data", *words, ready_seconds=120), {"options": SHARED_SETTINGS})
 
 
-def kafka(name):
+def kafka(name, *more):
     classes = ["-cp", f"{KAFKA_INSTALLED}/dependency/*"]
-    node = ApacheKafka(name, *KAFKA_SETTINGS, java=["java", *JVM, *classes])
+    node = ApacheKafka(name, *KAFKA_SETTINGS, *more, java=["java", *JVM, *classes])
     return Server(node, {"jvm": JVM, "properties": node.settings.read_text().splitlines()})
+
+
+def empty_start(kind, name, starters):
+    """A server on an empty directory, and when its start began: without what was there, and without the JVM of its own
+    that formats Kafka's directory."""
+    fresh_dir(name)
+    began = time.monotonic()
+    server = starters[kind](name)
+    return server, server.node.began if isinstance(server.node, ApacheKafka) else began
 
 
 class Redis:
@@ -181,7 +192,8 @@ class Servers:
 
     def get(self, kind):
         if kind not in self.running:
-            self.running[kind] = self.starters[kind](f"compare_{kind}")
+            more = WHILE_STOPPED if kind == "kafka" and self.starters is STARTERS else []
+            self.running[kind] = self.starters[kind](f"compare_{kind}", *more)
             self.running[kind].pause()
         return self.running[kind]
 

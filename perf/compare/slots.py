@@ -9,11 +9,10 @@ import sys
 
 from compare import ROOT
 from compare.rows import Half
-from compare.verdict import order
+from compare.verdict import is_steady, order
 from support.node import binary
 
 WARM_S = 1  # Of a slot at a rate, before what is measured.
-WARM_TURNS_MAX = 4  # Of a side that is too slow to reach its limit.
 REDIS_RATE = 30000
 REDIS_KEPT = 100000  # Records in a stream: it is all in memory.
 TICK = os.sysconf("SC_CLK_TCK")
@@ -154,14 +153,19 @@ class Measured:
             say(f"{self.row.name}: {found} reaches {self.peaks[found]:.0f} records/s; all get half of it")
 
     def warm(self, name):
-        """Until the side has its bytes and was busy long enough for a JVM to have compiled what it runs."""
-        shape, done = self.row.peak or self.row.options, 0
+        """Until the side has its bytes, and a record takes as much CPU as in the turn before: a JVM compiles for long."""
+        shape, done, costs = self.row.peak or self.row.options, 0, []
         fill = self.row.fill if self.sides[name].server == "coreflume" else 0  # Others write new files for ever.
-        for _ in range(WARM_TURNS_MAX):
-            done += self.filled(name, shape, self.timing["warm"])["bytes"]
-            if done >= fill:
+        for _ in range(self.timing["turns"]):
+            before = self.servers.get(self.sides[name].server).usage()
+            turn = self.filled(name, shape, self.timing["warm"])
+            done += turn["bytes"]
+            used = self.servers.get(self.sides[name].server).usage().since(before)
+            costs.append(used.cpu_s / max(turn["records"], 1))
+            if done >= fill and is_steady(costs):
                 return
-        self.warnings.append(f"{name}: the warm-up wrote {done / 1e6:.0f} of {fill / 1e6:.0f} MB: not at its limit yet")
+        self.warnings.append(f"{name}: after {len(costs)} turns of warm-up {done / 1e6:.0f} of {fill / 1e6:.0f} MB were written, and "
+                             f"a record took {costs[-1] / costs[0]:.2f} of the CPU that it took in the first: not steady yet")
 
     def warm_to_read(self, name):
         shape = self.row.peak

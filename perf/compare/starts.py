@@ -1,6 +1,7 @@
 """G12 and G14: many idle partitions, an empty start, a start after kill -9. Each server is started for this alone."""
 import time
 
+from compare.servers import empty_start
 from compare.slots import say
 from compare.verdict import Figure
 from support.wire import Connection, batch
@@ -36,9 +37,8 @@ def fill(server, partitions):
     return topics
 
 
-def once(start, partitions):
-    began = time.monotonic()
-    server = start("compare_starts")
+def once(kind, starters, partitions):
+    server, began = empty_start(kind, f"compare_starts_{kind}", starters)
     try:
         server.create("first")
         server.await_ack("first")
@@ -67,7 +67,7 @@ def measure(starters, pairs, partitions, only=None):
     for number in range(pairs):
         slots = []
         for side in sides if number % 2 == 0 else reversed(sides):
-            slots.append((side, once(starters[SIDES[side]], partitions)))
+            slots.append((side, once(SIDES[side], starters, partitions)))
             say(f"starts {number + 1}/{pairs} {side}: "
                 + " ".join(f"{key}={value:.4g}" for key, value in slots[-1][1].items()))
         rounds.append(slots)

@@ -5,6 +5,7 @@ import statistics
 # How far the same server may be from itself, per quantity; others have none.
 CONTROL = {"cpu_s_per_million": 0.05, "p50_us": 0.15, "p99_us": 0.15, "p999_us": 0.30, "MB_per_s": 0.10}
 DRIFT_MAX = 0.10
+STEADY = 0.05
 MET, SHORT, VOID, NONE = "met", "short", "void", "none"
 
 
@@ -26,6 +27,11 @@ class Figure:
     to: str = ""
     floor: str = ""
     is_least: bool = False  # The limit is a lower one.
+
+
+def is_steady(costs):
+    """Whether the last turn of a warm-up cost what the one before it did."""
+    return len(costs) > 1 and 1 / (1 + STEADY) <= ratio(costs[-1], costs[-2]) <= 1 + STEADY
 
 
 def order(sides, number):
@@ -67,8 +73,8 @@ def control(rounds, quantity):
     return spread(ratios) | {"allowed": allowed, "good": is_good}
 
 
-def judge(figure, rounds, floors):
-    """{"ratio": spread, "verdict": ...}: per round, then the median of the rounds."""
+def judge(figure, rounds, floors, drifted=()):
+    """{"ratio": spread, "verdict": ...}: per round, then the median of the rounds. drifted: floors that did not stay."""
     ours = series(rounds, figure.of, figure.quantity)
     if figure.to:
         beside = series(rounds, figure.to, figure.quantity)
@@ -81,7 +87,8 @@ def judge(figure, rounds, floors):
     ratios = spread([ratio(a, b) for a, b in zip(ours, beside)])
     is_met = ratios["median"] >= figure.limit if figure.is_least else ratios["median"] <= figure.limit
     checked = control(rounds, figure.quantity)
-    verdict = VOID if checked and not checked["good"] else MET if is_met else SHORT
+    is_void = figure.floor in drifted or (checked and not checked["good"])
+    verdict = VOID if is_void else MET if is_met else SHORT
     return {"ratio": ratios, "verdict": verdict}
 
 

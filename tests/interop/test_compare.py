@@ -42,6 +42,7 @@ def test_floors_and_plain_values_are_divisors_too():
     figures = rounds((4, 10, 4))
     floor = verdict.Figure("G5", CPU, "ours", 2, floor="ack_p99_us")
     equal(verdict.judge(floor, figures, {"ack_p99_us": 2})["ratio"]["median"], 2)
+    equal(verdict.judge(floor, figures, {"ack_p99_us": 2}, ["ack_p99_us"])["verdict"], "void", "a floor that did not stay")
     equal(verdict.judge(floor, figures, {})["verdict"], "none", "a floor that was not measured")
     equal(verdict.judge(verdict.Figure("G1", CPU, "ours", 3), figures, {})["ratio"]["median"], 4)
     nobody = verdict.Figure("G1", CPU, "ours", 3, to="k-cache")
@@ -56,6 +57,11 @@ def test_a_control_that_is_off_voids_its_quantity():
         equal(judged["verdict"], wanted, quantity)
     equal(verdict.control(rounds((1, 10, 0.94)), CPU)["good"], False, "to the other side")
     equal(verdict.control(rounds((1, 10, 1.04), (1, 10, 0.96)), CPU)["good"], True)
+
+
+def test_a_warm_up_is_over_when_a_turn_costs_what_the_last_one_did():
+    for costs, wanted in (([], False), ([1], False), ([2, 1], False), ([2, 1, 0.96], True), ([1, 1.04], True), ([1, 1.06], False)):
+        equal(verdict.is_steady(costs), wanted, costs)
 
 
 def test_drift_is_told_in_both_directions():
@@ -80,7 +86,7 @@ def test_a_row_with_our_broker_on_both_sides():
     """Not what the figures are: only that there are all of them, and that the report can say them."""
     row = next(row for row in rows.ROWS if row.name == "unloaded")
     with servers.Servers({"coreflume": servers.coreflume, "kafka": servers.coreflume}) as running:
-        measured = slots.Measured(row, running, {"pairs": 1, "seconds": 0.2, "warm": 0.1}).run()
+        measured = slots.Measured(row, running, {"pairs": 1, "seconds": 0.2, "warm": 0.1, "turns": 1}).run()
         equal([side for side, _ in measured.rounds[0]], ["ours", "k-fsync", "k-cache", "ours"])
         for side, values in measured.rounds[0]:
             expect(values["cpu_s"] > 0 and values["records"] > 0 and values["written"] > 0, (side, values))
@@ -88,7 +94,6 @@ def test_a_row_with_our_broker_on_both_sides():
         result = report.row_result(row.figures, measured.rounds, {"ack_p50_us": 100}) | {"about": row.about}
         equal(len(result["figures"]), len(row.figures))
         expect("| p50, us |" in "\n".join(report.row_lines(row.name, result)), result)
-        equal(measured.warnings, [])
         told_by_bench(running.get("coreflume"))
 
 

@@ -110,24 +110,31 @@ group.initial.rebalance.delay.ms=0""",
             f"log.dirs={folder}/data", *lines, ""]))
         subprocess.run([*self.java, "kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qk", "-c", self.settings],
                        check=True, capture_output=True)
-        self._start()
+        self.start()
 
-    def _start(self):
+    def start(self):
+        self.began = time.monotonic()
         self.process = subprocess.Popen([*self.java, "kafka.Kafka", self.settings], stdout=subprocess.DEVNULL,
                                         stderr=subprocess.DEVNULL)
-        port = int(self.kafka.rsplit(":", 1)[1])
-        for _ in range(600):
+        try:
+            self._await_port(int(self.kafka.rsplit(":", 1)[1]))
+        except BaseException:  # Whoever ends the program while it waits must not leave a JVM behind.
+            self.process.kill()
+            raise
+
+    @staticmethod
+    def _await_port(port):
+        for _ in range(6000):
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     return
-            time.sleep(0.1)
-        self.process.kill()
+            time.sleep(0.01)
         raise AssertionError("Apache Kafka did not start in 60 s")
 
     def restart(self, kill=False):
         self.process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
         self.process.wait()
-        self._start()
+        self.start()
 
     def __enter__(self):
         return self
