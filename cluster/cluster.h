@@ -92,10 +92,11 @@ struct partition_op {
         } produce;
         struct {
             int64_t offset;
-            size_t size_max;     /* PEEK: no need to look further. */
-            uint8_t *dst;        /* READ */
-            size_t dst_size;     /* READ */
-            uint32_t pieces_max; /* READ: as of struct log_read. */
+            size_t size_max;       /* PEEK: no need to look further. */
+            uint8_t *dst;          /* READ */
+            size_t dst_size;       /* READ */
+            uint32_t pieces_max;   /* READ: as of struct log_read, */
+            bool is_header_enough; /* and this. */
             bool is_read_committed;
         } fetch;
         struct {

@@ -64,6 +64,7 @@ void partition_read(struct partition *p, struct partition_op *op)
         .dst = op->in.fetch.dst,
         .dst_size = op->in.fetch.dst_size,
         .pieces_max = op->in.fetch.pieces_max,
+        .is_header_enough = op->in.fetch.is_header_enough,
         .on_done = on_read,
     };
     p->reads_count++;

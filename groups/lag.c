@@ -17,8 +17,6 @@
 
 enum {
     IN_FLIGHT_MAX = 8,
-    BUFFER_SIZE = 64 << 10, /* Of each: larger batches are looked at where they are. */
-    PIECES_MAX = 8,
     BUCKETS = 1024,
     TIMES = 8192,
     STEP_LOOKS_MAX = 512, /* Groups and offsets that are looked at in one turn. */
@@ -36,15 +34,20 @@ enum {
     READ_COST_NS = 50 * 1000,
 };
 
+/* One of them; absent while its value is not known. */
+struct figure {
+    struct stat stat;
+    bool is_shown;
+    uint64_t value;  /* As it is shown, of the last pass. */
+    uint64_t sum;    /* Of the pass that runs; of seconds the largest. */
+    bool is_unknown; /* In the pass that runs: of one of its partitions. */
+};
+
 /* Two metrics with the same labels. */
 struct series {
     struct list link; /* Of its bucket. */
-    struct stat records;
-    struct stat seconds;
-    uint64_t records_value; /* As it is shown, of the last pass. */
-    uint64_t seconds_value;
-    uint64_t records_sum; /* Of the pass that runs. */
-    uint64_t seconds_max;
+    struct figure records;
+    struct figure seconds;
     bool is_seen;
     const struct series *topic; /* Of a partition; it is seen whenever that is. NULL: a topic's. */
     int32_t partition;
@@ -60,10 +63,16 @@ struct line {
     int64_t offset;
 };
 
+/* What a line says; instead of a number one of these. */
+enum {
+    NOT_KNOWN = -1,
+    NO_TIME = -2, /* The record was written without one. */
+};
+
 /* When the record at an offset was made: remembered where its hash falls. */
 struct time_entry {
     uint64_t key;
-    int64_t ms;
+    int64_t ms; /* Or NO_TIME, or NOT_KNOWN. */
 };
 
 /* One of the operations in flight. */
@@ -71,8 +80,9 @@ struct probe {
     struct lag *l;
     struct partition_op op;
     struct line *line; /* NULL = idle. */
-    uint64_t lag;
-    uint8_t *buffer;
+    int64_t records;   /* Left to read. */
+    int64_t from;      /* The first of them that may be there. */
+    uint8_t header[BATCH_HEADER_SIZE];
 };
 
 enum state_kind {
@@ -102,10 +112,11 @@ struct totals {
     uint64_t offsets;
     struct coordinator_counters counters;
     uint64_t is_cut;
+    uint64_t unknown_count;
 };
 
 enum {
-    FIXED_STATS = STATE_COUNT + 11,
+    FIXED_STATS = STATE_COUNT + 12,
 };
 
 struct lag {
@@ -180,27 +191,47 @@ static bool is_partition(const struct series *x)
     return x->topic != NULL;
 }
 
-static void add_series_stats(struct lag *l, struct series *x)
+static void init_figures(struct series *x)
 {
-    x->records = (struct stat){
+    x->records.stat = (struct stat){
         .kind = STAT_GAUGE,
         .name = is_partition(x) ? "coreflume_group_partition_lag_records"
                                 : "coreflume_group_lag_records",
         .labels = x->labels,
-        .help = "Records that the group has not committed yet.",
-        .value = &x->records_value,
+        .help = "Records that the group has not committed yet, those that are gone included.",
+        .value = &x->records.value,
     };
-    x->seconds = (struct stat){
+    x->seconds.stat = (struct stat){
         .kind = STAT_GAUGE,
         .name = is_partition(x) ? "coreflume_group_partition_lag_seconds"
                                 : "coreflume_group_lag_seconds",
         .labels = x->labels,
         .help =
             "Age of the oldest record that the group has not committed yet; 0 if there is none.",
-        .value = &x->seconds_value,
+        .value = &x->seconds.value,
     };
-    stats_add(&l->o.s->stats, &x->records);
-    stats_add(&l->o.s->stats, &x->seconds);
+}
+
+static void hide(struct figure *f)
+{
+    if (f->is_shown) {
+        stats_remove(&f->stat);
+        f->is_shown = false;
+    }
+}
+
+/* What the pass has found. */
+static void show(struct lag *l, struct figure *f)
+{
+    if (f->is_unknown) {
+        hide(f);
+    } else if (!f->is_shown) {
+        stats_add(&l->o.s->stats, &f->stat);
+        f->is_shown = true;
+    }
+    f->value = f->sum;
+    f->sum = 0;
+    f->is_unknown = false;
 }
 
 /* NULL without memory. */
@@ -218,14 +249,14 @@ static struct series *new_series(
     memcpy(x->labels, labels, size);
     list_push_back(&l->buckets[hash % BUCKETS], &x->link);
     l->series_count[is_partition(x)]++;
-    add_series_stats(l, x);
+    init_figures(x);
     return x;
 }
 
 static void drop_series(struct lag *l, struct series *x)
 {
-    stats_remove(&x->records);
-    stats_remove(&x->seconds);
+    hide(&x->records);
+    hide(&x->seconds);
     list_remove(&x->link);
     l->series_count[is_partition(x)]--;
     free(x);
@@ -406,81 +437,118 @@ static bool gather_more(struct lag *l)
 
 static void probe_next(struct probe *p);
 
-static struct time_entry *time_of(struct lag *l, const struct line *line)
+static struct time_entry *time_of(struct lag *l, const struct probe *p)
 {
-    const uint64_t seed = hash_bytes(l->o.s->hash_seed, &line->offset, sizeof(line->offset));
-    const uint64_t key = partition_id_hash(seed, &line->id) | 1;
+    const uint64_t seed = hash_bytes(l->o.s->hash_seed, &p->from, sizeof(p->from));
+    const uint64_t key = partition_id_hash(seed, &p->line->id) | 1;
     struct time_entry *e = &l->times[key / 2 % TIMES];
     if (e->key != key) {
-        *e = (struct time_entry){.key = key, .ms = -1};
+        *e = (struct time_entry){.key = key, .ms = NOT_KNOWN};
     }
     return e;
 }
 
-static void end_line(struct probe *p, int64_t record_ms)
+static void add_to_sum(struct figure *f, int64_t number)
+{
+    f->is_unknown |= number < 0;
+    f->sum += number < 0 ? 0 : (uint64_t)number;
+}
+
+static void add_to_largest(struct figure *f, int64_t number)
+{
+    f->is_unknown |= number < 0;
+    f->sum = number > 0 && (uint64_t)number > f->sum ? (uint64_t)number : f->sum;
+}
+
+static void end_line(struct probe *p, int64_t records, int64_t seconds)
 {
     struct line *line = p->line;
-    const int64_t age_ms = p->l->o.s->wall_ms - record_ms;
-    const uint64_t seconds = record_ms >= 0 && age_ms > 0 ? (uint64_t)age_ms / 1000 : 0;
     struct series *const all[] = {line->topic, line->partition};
     for (size_t i = 0; i < 2; i++) {
         if (all[i] != NULL) {
-            all[i]->records_sum += p->lag;
-            all[i]->seconds_max = seconds > all[i]->seconds_max ? seconds : all[i]->seconds_max;
+            add_to_sum(&all[i]->records, records);
+            add_to_largest(&all[i]->seconds, seconds);
         }
     }
+    p->l->sums.unknown_count += records < 0 || seconds < 0;
     p->line = NULL;
     probe_next(p);
 }
 
+static void end_line_at(struct probe *p, int64_t record_ms)
+{
+    const int64_t age_ms = p->l->o.s->wall_ms - record_ms;
+    end_line(p, p->records, record_ms < 0 ? NOT_KNOWN : age_ms > 0 ? age_ms / 1000 : 0);
+}
+
+static void read_header(struct probe *p, int64_t offset);
+
 static void on_read(struct partition_op *op)
 {
     struct probe *p = op->context;
-    struct log_pin *pin = op->result == ERR_OK ? op->out.fetch.pin : NULL;
-    struct batch_header header;
-    int64_t ms = -1;
-    if (op->result == ERR_OK) {
-        const struct slice first =
-            pin != NULL ? pin->pieces[0] : slice_of(p->buffer, op->out.fetch.copied_size);
-        ms = batch_header_decode(first, &header) == ERR_OK ? header.base_timestamp : -1;
+    const struct slice bytes = slice_of(p->header, op->result == ERR_OK ? op->out.fetch.size : 0);
+    struct batch_header h;
+    if (op->result == ERR_OK && bytes.size == 0) {
+        end_line(p, p->records, 0); /* What was there was compacted away. */
+        return;
     }
-    if (pin != NULL) {
-        log_pin_release(p->l->o.s, pin);
+    if (batch_header_peek(bytes, &h) != ERR_OK) {
+        end_line(p, p->records, NOT_KNOWN);
+        return;
     }
-    time_of(p->l, p->line)->ms = ms;
-    end_line(p, ms);
+    if (h.records_count == 0) {
+        read_header(p, h.base_offset + h.last_offset_delta + 1); /* Compaction emptied it. */
+        return;
+    }
+    const int64_t ms = batch_first_timestamp(&h);
+    time_of(p->l, p)->ms = ms < 0 ? NO_TIME : ms;
+    end_line_at(p, ms);
+}
+
+static void read_header(struct probe *p, int64_t offset)
+{
+    if (p->l->is_stopping) {
+        end_line(p, p->records, NOT_KNOWN);
+        return;
+    }
+    p->l->reads_count++;
+    p->op = (struct partition_op){
+        .kind = PARTITION_READ,
+        .id = p->line->id,
+        .current_leader_epoch = -1,
+        .on_done = on_read,
+        .context = p,
+        .in.fetch = {.offset = offset,
+                     .dst = p->header,
+                     .dst_size = sizeof(p->header),
+                     .is_header_enough = true},
+    };
+    cluster_partition_submit(p->l->o.cluster, &p->op);
 }
 
 static void on_offsets(struct partition_op *op)
 {
     struct probe *p = op->context;
     const struct partition_offsets *o = &op->offsets;
-    p->lag = 0;
-    if (op->result != ERR_OK || o->high_watermark <= p->line->offset) {
-        end_line(p, -1);
+    const int64_t committed = p->line->offset;
+    if (op->result != ERR_OK || o->is_end_unknown) {
+        end_line(p, NOT_KNOWN, NOT_KNOWN);
         return;
     }
-    p->lag = (uint64_t)(o->high_watermark - p->line->offset);
-    const int64_t known_ms = time_of(p->l, p->line)->ms;
-    if (known_ms >= 0 || p->l->is_stopping) {
-        end_line(p, known_ms);
+    if (o->high_watermark <= committed) {
+        end_line(p, 0, 0);
         return;
     }
-    p->l->reads_count++;
-    const bool is_gone = p->line->offset < o->log_start_offset;
-    const struct partition_id id = p->line->id;
-    p->op = (struct partition_op){
-        .kind = PARTITION_READ,
-        .id = id,
-        .current_leader_epoch = -1,
-        .on_done = on_read,
-        .context = p,
-        .in.fetch = {.offset = is_gone ? o->log_start_offset : p->line->offset,
-                     .dst = p->buffer,
-                     .dst_size = BUFFER_SIZE,
-                     .pieces_max = PIECES_MAX},
-    };
-    cluster_partition_submit(p->l->o.cluster, &p->op);
+    p->records = o->high_watermark - committed;
+    p->from = committed < o->log_start_offset ? o->log_start_offset : committed;
+    const int64_t ms = time_of(p->l, p)->ms;
+    if (p->from == o->high_watermark) {
+        end_line(p, p->records, 0); /* All of them are gone. */
+    } else if (ms != NOT_KNOWN) {
+        end_line_at(p, ms);
+    } else {
+        read_header(p, p->from);
+    }
 }
 
 /* ---- passes ---- */
@@ -503,11 +571,9 @@ static void end_pass(struct lag *l)
                 drop_series(l, x);
                 continue;
             }
-            x->records_value = x->records_sum;
-            x->seconds_value = x->seconds_max;
+            show(l, &x->records);
+            show(l, &x->seconds);
             x->is_seen = false;
-            x->records_sum = 0;
-            x->seconds_max = 0;
         }
     }
     l->totals = l->sums;
@@ -590,6 +656,10 @@ static void add_fixed_stats(struct lag *l)
          .name = "coreflume_group_lag_is_cut",
          .help = "1 if some groups have no lag metrics for their number.",
          .value = &t->is_cut},
+        {.kind = STAT_GAUGE,
+         .name = "coreflume_group_lag_unknown",
+         .help = "Committed offsets whose lag is not known: metrics that would need it are absent.",
+         .value = &t->unknown_count},
         {.kind = STAT_COUNTER,
          .name = "coreflume_group_commits_total",
          .help = "OffsetCommit requests that stored something.",
@@ -632,19 +702,14 @@ static bool allocate(struct lag *l)
 {
     l->lines = calloc(LAG_LINES_MAX, sizeof(*l->lines));
     l->times = calloc(TIMES, sizeof(*l->times));
-    bool is_complete = l->lines != NULL && l->times != NULL;
     for (uint32_t i = 0; i < IN_FLIGHT_MAX; i++) {
-        l->probes[i] = (struct probe){.l = l, .buffer = malloc(BUFFER_SIZE)};
-        is_complete = is_complete && l->probes[i].buffer != NULL;
+        l->probes[i] = (struct probe){.l = l};
     }
-    return is_complete;
+    return l->lines != NULL && l->times != NULL;
 }
 
 static void release(struct lag *l)
 {
-    for (uint32_t i = 0; i < IN_FLIGHT_MAX; i++) {
-        free(l->probes[i].buffer);
-    }
     free(l->lines);
     free(l->times);
     free(l);

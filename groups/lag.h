@@ -6,8 +6,13 @@
  *   coreflume_group_partition_lag_records{group,topic,partition}, ..._seconds
  *   coreflume_groups{state}, coreflume_group_members, coreflume_group_offsets, ...
  *
- * Seconds: now minus the time of the batch with the record at the committed offset; 0 when nothing
- * is left to read. Times are remembered by offset, so a group that stands still costs no reading.
+ * Records: the end minus the committed offset, as Kafka's tools count them, also those that are
+ * gone meanwhile. Seconds: now minus the time of the batch with the first of them that is there; 0
+ * when nothing is left to read. Times are remembered by offset, so a group that stands still costs
+ * no reading.
+ *
+ * What is not known is not told: of a partition that cannot be read, or whose record has no time,
+ * and of its topic. coreflume_group_lag_unknown counts those offsets.
  *
  * Nothing is done per commit: a pass looks at all groups, some per turn of the loop, keeps a few
  * operations in flight, and rests, by how much it had to look at: LAG_PERIOD_MS, a minute at most.

@@ -54,7 +54,7 @@ static void store_u64(uint8_t *p, uint64_t v)
 
 /* ---- header -------------------------------------------------------------------------------- */
 
-enum err batch_header_decode(struct slice bytes, struct batch_header *ret_header)
+enum err batch_header_peek(struct slice bytes, struct batch_header *ret_header)
 {
     /* The magic first: all that stands before it is the same in every format, what stands behind it
      * is not. */
@@ -69,7 +69,7 @@ enum err batch_header_decode(struct slice bytes, struct batch_header *ret_header
     if (batch_length < BATCH_LENGTH_MIN) {
         return ERR_CORRUPT;
     }
-    if ((size_t)batch_length + BATCH_LENGTH_OVERHEAD > bytes.size) {
+    if (bytes.size < BATCH_HEADER_SIZE) {
         return ERR_EOF;
     }
     *ret_header = (struct batch_header){
@@ -88,6 +88,26 @@ enum err batch_header_decode(struct slice bytes, struct batch_header *ret_header
         .records_count = (int32_t)load_u32(p + 57),
     };
     return ERR_OK;
+}
+
+enum err batch_header_decode(struct slice bytes, struct batch_header *ret_header)
+{
+    struct batch_header h;
+    enum err e = batch_header_peek(bytes, &h);
+    if (e != ERR_OK) {
+        return e;
+    }
+    if (batch_size(&h) > bytes.size) {
+        return ERR_EOF;
+    }
+    *ret_header = h;
+    return ERR_OK;
+}
+
+int64_t batch_first_timestamp(const struct batch_header *h)
+{
+    const int not_of_records = BATCH_LOG_APPEND_TIME | BATCH_DELETE_HORIZON;
+    return (h->attributes & not_of_records) != 0 ? h->max_timestamp : h->base_timestamp;
 }
 
 void batch_header_encode(const struct batch_header *h,

@@ -64,11 +64,17 @@ static inline enum batch_codec batch_codec(const struct batch_header *h)
 /* Decodes the fixed part. ERR_EOF if bytes has not even that, or not the whole batch; ERR_CORRUPT
  * for an impossible length; ERR_RECORD_INVALID for another magic. Does not check the CRC. */
 enum err batch_header_decode(struct slice bytes, struct batch_header *ret_header);
+/* The same without asking whether the whole batch is there. */
+enum err batch_header_peek(struct slice bytes, struct batch_header *ret_header);
 
 static inline size_t batch_size(const struct batch_header *h)
 {
     return (size_t)h->batch_length + BATCH_LENGTH_OVERHEAD;
 }
+
+/* Of the first record, as far as the header tells it; -1: it has none. Where something else stands
+ * in its place (the producer's time with LogAppendTime, a delete horizon) the largest. */
+int64_t batch_first_timestamp(const struct batch_header *h);
 
 /* What follows the header of batch, which holds one whole batch. */
 static inline struct slice batch_records_part(struct slice batch)

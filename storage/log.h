@@ -248,6 +248,9 @@ struct log_read {
     /* Above 0: large batches are answered by reference, in at most so many pieces, as long as what
      * is pinned on the shard is within its limit. What has to be copied takes pieces, too. */
     uint32_t pieces_max;
+    /* Only the header of the batch that contains offset is wanted, however large that is:
+     * BATCH_HEADER_SIZE bytes, and nothing behind them. The batch is checked all the same. */
+    bool is_header_enough;
     void (*on_done)(struct log_read *r); /* Never inside log_read_begin. */
 
     /* Result. The batch that contains offset comes whole, followed by whole batches.

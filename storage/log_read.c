@@ -53,7 +53,7 @@ static void count(const struct read_walk *rw)
 static bool has_lagged(struct read_walk *rw)
 {
     const struct log_walk *w = &rw->walk;
-    if (!w->was_on_disk || rw->read->size == 0) {
+    if (!w->was_on_disk || rw->read->size == 0 || rw->read->is_header_enough) {
         return false;
     }
     if (rw->answered_base != w->segment->base.index) {
@@ -78,6 +78,13 @@ static void finish(struct read_walk *rw, enum err e)
     r->on_done(r);
 }
 
+/* How much of a batch the reader gets. */
+static size_t wanted_size(const struct log_read *r, size_t payload_size)
+{
+    return r->is_header_enough && payload_size > BATCH_HEADER_SIZE ? BATCH_HEADER_SIZE
+                                                                   : payload_size;
+}
+
 static enum walk_verdict judge(struct log_read *r, const struct entry_header *h)
 {
     if (h->type != ENTRY_DATA || h->next_offset <= r->offset) {
@@ -86,7 +93,7 @@ static enum walk_verdict judge(struct log_read *r, const struct entry_header *h)
     if (h->next_offset > r->end_offset) {
         return WALK_STOP;
     }
-    if (h->payload_size > r->dst_size - r->size) {
+    if (wanted_size(r, h->payload_size) > r->dst_size - r->size) {
         if (r->size == 0) {
             r->size_needed = h->payload_size;
         }
@@ -103,8 +110,22 @@ static enum walk_verdict on_header(struct log_walk *w, const struct entry_header
 /* No batch can follow this one in the answer. */
 static bool is_last_batch(const struct log_read *r, const struct entry_header *h)
 {
-    return h->next_offset >= r->end_offset ||
+    return r->is_header_enough || h->next_offset >= r->end_offset ||
            r->dst_size - r->size < h->payload_size + BATCH_HEADER_SIZE;
+}
+
+static void answer(struct log_walk *w, const struct scan_result *entry)
+{
+    struct log_read *r = read_walk_of(w)->read;
+    const struct slice bytes = slice_of(entry->payload.data, wanted_size(r, entry->payload.size));
+    if (!log_pin_add(r, w->entry_buf, bytes, is_last_batch(r, &entry->header))) {
+        log_pin_note_copy(r, bytes.size);
+        memcpy(r->dst + r->copied_size, bytes.data, bytes.size);
+        r->copied_size += bytes.size;
+    }
+    r->size += bytes.size;
+    read_walk_of(w)->answered = w->scan;
+    read_walk_of(w)->answered_base = w->segment->base.index;
 }
 
 static enum walk_verdict on_entry(struct log_walk *w, const struct scan_result *entry)
@@ -115,16 +136,10 @@ static enum walk_verdict on_entry(struct log_walk *w, const struct scan_result *
         return WALK_STOP;
     }
     if (h->type == ENTRY_DATA && h->next_offset > r->offset) {
-        if (!log_pin_add(r, w->entry_buf, entry->payload, is_last_batch(r, h))) {
-            log_pin_note_copy(r, entry->payload.size);
-            memcpy(r->dst + r->copied_size, entry->payload.data, entry->payload.size);
-            r->copied_size += entry->payload.size;
-        }
-        r->size += entry->payload.size;
-        read_walk_of(w)->answered = w->scan;
-        read_walk_of(w)->answered_base = w->segment->base.index;
+        answer(w, entry);
     }
-    return h->next_offset >= r->end_offset ? WALK_STOP : WALK_ON;
+    const bool is_enough = r->is_header_enough && r->size > 0;
+    return is_enough || h->next_offset >= r->end_offset ? WALK_STOP : WALK_ON;
 }
 
 void log_report_corruption(struct log_walk *w)
@@ -236,7 +251,8 @@ static void on_start(struct log_walk *w)
         finish(rw, ERR_OK);
         return;
     }
-    if (log_ahead_join(w, r->offset)) {
+    /* Who wants headers does not go through the log, and takes nothing from who does. */
+    if (!r->is_header_enough && log_ahead_join(w, r->offset)) {
         rw->seg = w->segment;
         rw->is_by_point = false;
         w->scan.skip_offset = r->offset;

@@ -503,14 +503,22 @@ void rig_topic(struct rig *r, const char *name, int32_t partitions_count)
         return;
     }
     r->topics_count++;
-    struct command_topic_created created = {
+    struct uuid id = {0};
+    id.bytes[UUID_SIZE - 1] = (uint8_t)r->topics_count;
+    id.bytes[UUID_SIZE - 2] = (uint8_t)(r->topics_count >> 8);
+    rig_topic_as(r, name, partitions_count, &id);
+}
+
+void rig_topic_as(struct rig *r, const char *name, int32_t partitions_count, const struct uuid *id)
+{
+    const struct topic *t;
+    const struct command_topic_created created = {
+        .id = *id,
         .name = slice_of_string(name),
         .partitions_count = partitions_count,
         .replication_factor = 1,
         .directories = slice_of(DIRECTORY, sizeof(DIRECTORY)),
     };
-    created.id.bytes[UUID_SIZE - 1] = (uint8_t)r->topics_count;
-    created.id.bytes[UUID_SIZE - 2] = (uint8_t)(r->topics_count >> 8);
     cr_assert(eq(int, metadata_add_topic(r->metadata, &created, &t), ERR_OK));
     on_metadata(r);
 }

@@ -126,6 +126,8 @@ void rig_restart(struct rig *r);
 
 /* A topic of so many partitions, or more of them for one that exists. Tells the leader. */
 void rig_topic(struct rig *r, const char *name, int32_t partitions_count);
+/* A new one with this id. */
+void rig_topic_as(struct rig *r, const char *name, int32_t partitions_count, const struct uuid *id);
 void rig_topic_delete(struct rig *r, const char *name);
 bool rig_has_reached(const struct rig *r, const char *mark);
 /* Of everything. */

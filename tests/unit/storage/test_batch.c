@@ -109,6 +109,36 @@ static enum err check(struct slice bytes, const struct batch_rules *rules)
     return e;
 }
 
+/* What readers are told of the first record: something else may stand in the place of its time. */
+Test(batch, a_header_alone_tells_the_time)
+{
+    const struct {
+        int16_t attributes;
+        int64_t wanted;
+    } rows[] = {{CODEC_ZSTD, 10},
+                {BATCH_LOG_APPEND_TIME, 20},
+                {BATCH_DELETE_HORIZON, 20},
+                {BATCH_DELETE_HORIZON | BATCH_LOG_APPEND_TIME, 20}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        const struct batch_header stored = {
+            .magic = BATCH_MAGIC,
+            .attributes = rows[i].attributes,
+            .base_timestamp = 10,
+            .max_timestamp = 20,
+            .records_count = 1,
+        };
+        const uint8_t records[100] = {0};
+        uint8_t bytes[BATCH_HEADER_SIZE];
+        struct batch_header h = {0};
+        batch_header_encode(&stored, slice_of(records, sizeof(records)), bytes);
+        cr_assert(eq(int, batch_header_decode(slice_of(bytes, sizeof(bytes)), &h), ERR_EOF));
+        cr_assert(eq(int, h.magic, 0), "untouched");
+        cr_assert(eq(int, batch_header_peek(slice_of(bytes, sizeof(bytes) - 1), &h), ERR_EOF));
+        cr_assert(eq(int, batch_header_peek(slice_of(bytes, sizeof(bytes)), &h), ERR_OK));
+        cr_assert(eq(i64, batch_first_timestamp(&h), rows[i].wanted), "row %zu", i);
+    }
+}
+
 Test(batch, decodes_the_protocols_vector)
 {
     uint8_t bytes[128];

@@ -110,6 +110,47 @@ Test(log_ahead, a_reader_that_goes_on_is_read_ahead)
     }
 }
 
+struct header_read {
+    struct log_read read;
+    uint8_t bytes[BATCH_HEADER_SIZE];
+    bool is_done;
+};
+
+static void on_header(struct log_read *r)
+{
+    container_of(r, struct header_read, read)->is_done = true;
+}
+
+/* However large the batch is; and who reads on finds what was read ahead for him. */
+Test(log_ahead, headers_are_read_beside_readers)
+{
+    struct log_rig *rig = rig_open(4, 1 << 20);
+    int64_t offset = lag(rig);
+    const uint64_t held_bytes = stats_of(rig)->ahead_size;
+    for (int64_t at = offset - 1; at <= offset + 1; at++) {
+        struct header_read x = {.read = {.offset = at,
+                                         .end_offset = log_flushed_offset(rig->log),
+                                         .dst = x.bytes,
+                                         .dst_size = sizeof(x.bytes),
+                                         .pieces_max = LOG_PIECES_MAX,
+                                         .is_header_enough = true,
+                                         .on_done = on_header}};
+        log_read_begin(rig->log, &x.read);
+        cr_assert(sim_shard_run_until(&rig->ss, &x.is_done));
+        cr_assert(eq(int, x.read.result, ERR_OK));
+        cr_assert(eq(sz, x.read.copied_size, BATCH_HEADER_SIZE));
+        cr_assert(eq(ptr, x.read.pin, NULL));
+        cr_assert(memcmp(x.bytes, rig->model[at].payload, sizeof(x.bytes)) == 0);
+    }
+    cr_assert(eq(u64, stats_of(rig)->ahead_size, held_bytes));
+    const uint64_t taken_before = stats_of(rig)->ahead_taken_bytes;
+    while (offset < BATCHES) {
+        offset = read_piece(rig, offset);
+    }
+    cr_assert(lt(u64, taken_before, stats_of(rig)->ahead_taken_bytes));
+    rig_close(rig);
+}
+
 Test(log_ahead, a_reader_that_jumps_is_not)
 {
     struct log_rig *rig = rig_open(3, 1 << 20);
