@@ -246,8 +246,8 @@ static const char consume_details[] =
 
 static const char describe_details[] =
     "For each partition: what is committed, the end, and how far the group is behind: LAG in "
-    "records, "
-    "BEHIND in time, from when the next record to read was written until now.\n";
+    "records, with those that the log has no more, BEHIND in time, from when the next record to "
+    "read was written until now. A dash stands for what is not known, or not there.\n";
 
 static const char seek_details[] =
     "Shows where the group is and where it would go on; --execute does it. Members go on from "
@@ -256,9 +256,9 @@ static const char seek_details[] =
     "\n"
     "WHERE is as 'coreflume help consume' has it. STEP starts from the committed offset: a number "
     "of "
-    "records, or a time (s, m, h, d) counted from when the next record to read was written, from "
-    "now "
-    "at the end. It stops at the first and the last record.\n"
+    "records, or a time (s, m, h, d) counted from when the next record to read was written (where "
+    "that is not known nothing is changed), from now at the end. It stops at the first and the "
+    "last record.\n"
     "\n"
     "With -t all partitions of the topic are meant, also those without an offset, and the group "
     "need "

@@ -50,6 +50,7 @@ bool cli_group_rows_add(struct cli_group_rows *rows,
         .start = -1,
         .end = -1,
         .lag = -1,
+        .gone = -1,
         .lag_ms = -1,
         .to = -1,
     };
@@ -135,11 +136,10 @@ static enum err find_ends(struct client *c, struct cli_group_row *rows, size_t c
     e = e == ERR_OK ? find(c, rows, offsets, count, CLIENT_OFFSET_END) : e;
     for (size_t i = 0; e == ERR_OK && i < count; i++) {
         rows[i].end = offsets[i].offset;
-        if (rows[i].committed >= 0) {
-            /* Below the start only what is still there is left to read. */
-            const int64_t from =
-                rows[i].committed < rows[i].start ? rows[i].start : rows[i].committed;
-            rows[i].lag = rows[i].end > from ? rows[i].end - from : 0;
+        const int64_t committed = rows[i].committed;
+        if (committed >= 0) {
+            rows[i].lag = rows[i].end > committed ? rows[i].end - committed : 0;
+            rows[i].gone = rows[i].start > committed ? rows[i].start - committed : 0;
         }
     }
     free(offsets);
@@ -155,8 +155,8 @@ static enum err find_times(struct client *c, struct cli_group_row *rows, size_t 
     for (size_t i = 0; times != NULL && i < count; i++) {
         rows[i].lag_ms = rows[i].lag == 0 ? 0 : -1;
         if (rows[i].lag > 0) {
-            times[asked_count++] = (struct client_time){
-                .partition = rows[i].partition, .offset = rows[i].committed, .timestamp = -1};
+            times[asked_count++] =
+                (struct client_time){.partition = rows[i].partition, .offset = rows[i].committed};
         }
     }
     enum err e = times == NULL ? ERR_BUSY
@@ -169,9 +169,11 @@ static enum err find_times(struct client *c, struct cli_group_row *rows, size_t 
         if (rows[i].lag <= 0) {
             continue;
         }
-        const int64_t time_ms = times[asked_count++].timestamp;
-        if (time_ms >= 0) {
-            rows[i].lag_ms = now_ms > time_ms ? now_ms - time_ms : 0;
+        const struct client_time *t = &times[asked_count++];
+        if (t->err == ERR_NOT_FOUND) {
+            rows[i].lag_ms = 0; /* None of them is there. */
+        } else if (t->err == ERR_OK && t->timestamp >= 0) {
+            rows[i].lag_ms = now_ms > t->timestamp ? now_ms - t->timestamp : 0;
         }
     }
     free(times);

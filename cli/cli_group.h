@@ -20,7 +20,8 @@ struct cli_group_row {
     int64_t committed;
     int64_t start;
     int64_t end;
-    int64_t lag;    /* Records. */
+    int64_t lag;    /* Records: the end minus the committed offset, as Kafka's tools say it. */
+    int64_t gone;   /* Those of them that the log has no more. */
     int64_t lag_ms; /* From the time of the next record to read until now. */
     int64_t to;     /* Of group seek. */
 };

@@ -115,7 +115,7 @@ static json_t *offsets_json(const struct cli_group_rows *rows)
     for (size_t i = 0; i < rows->count; i++) {
         const struct cli_group_row *r = &rows->rows[i];
         (void)json_array_append_new(list,
-                                    json_pack("{s:s, s:i, s:o, s:o, s:o, s:o}",
+                                    json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o}",
                                               "topic",
                                               r->topic,
                                               "partition",
@@ -126,6 +126,8 @@ static json_t *offsets_json(const struct cli_group_rows *rows)
                                               number_json(r->end),
                                               "lag",
                                               number_json(r->lag),
+                                              "gone",
+                                              number_json(r->gone),
                                               "lag_ms",
                                               number_json(r->lag_ms)));
     }
@@ -265,22 +267,52 @@ static void print_members(const struct describe *x)
     cli_table_done(&table);
 }
 
-/* "1234 records, 2m3s at most" */
+/* Of all partitions. */
+struct sum {
+    int64_t lag;
+    int64_t gone;
+    int64_t lag_ms; /* -1: not known of any. */
+    size_t unknown_count;
+    size_t timeless_count;
+};
+
+static struct sum sum_of(const struct cli_group_rows *rows)
+{
+    struct sum sum = {.lag_ms = -1};
+    for (size_t i = 0; i < rows->count; i++) {
+        const struct cli_group_row *r = &rows->rows[i];
+        sum.lag += r->lag > 0 ? r->lag : 0;
+        sum.gone += r->gone > 0 ? r->gone : 0;
+        sum.lag_ms = r->lag_ms > sum.lag_ms ? r->lag_ms : sum.lag_ms;
+        sum.unknown_count += r->committed >= 0 && r->lag < 0;
+        sum.timeless_count += r->lag > 0 && r->lag_ms < 0;
+    }
+    return sum;
+}
+
+static void print_unknown(FILE *out, const char *what, size_t count)
+{
+    if (count > 0) {
+        (void)fprintf(out, "; %s not known of %zu partition%s", what, count, count == 1 ? "" : "s");
+    }
+}
+
+/* "1234 records, 2m3s at most; 34 of them are gone; their time is not known of 2 partitions" */
 static void print_lag(const struct describe *x)
 {
-    int64_t lag = 0;
-    int64_t lag_ms = -1;
-    for (size_t i = 0; i < x->rows.count; i++) {
-        const struct cli_group_row *r = &x->rows.rows[i];
-        lag += r->lag > 0 ? r->lag : 0;
-        lag_ms = r->lag_ms > lag_ms ? r->lag_ms : lag_ms;
-    }
-    (void)fprintf(x->cli->out, "lag       %" PRId64 " record%s", lag, lag == 1 ? "" : "s");
-    if (lag > 0 && lag_ms >= 0) {
+    FILE *out = x->cli->out;
+    const struct sum sum = sum_of(&x->rows);
+    (void)fprintf(out, "lag       %" PRId64 " record%s", sum.lag, sum.lag == 1 ? "" : "s");
+    if (sum.lag > 0 && sum.lag_ms >= 0) {
         char text[COUNT_TEXT_SIZE];
-        (void)fprintf(x->cli->out, ", %s at most", length_text(lag_ms, text));
+        (void)fprintf(out, ", %s at most", length_text(sum.lag_ms, text));
     }
-    (void)fputc('\n', x->cli->out);
+    if (sum.gone > 0) {
+        (void)fprintf(out, "; %" PRId64 " of them %s gone", sum.gone, sum.gone == 1 ? "is" : "are");
+    }
+    print_unknown(out, "it is", sum.unknown_count);
+    print_unknown(out, "their time is", sum.timeless_count);
+    (void)fputc('\n', out);
 }
 
 static void print(const struct describe *x)

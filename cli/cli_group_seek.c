@@ -11,8 +11,10 @@
 #include "core/clock.h"
 
 enum {
-    TIMES_MS_MAX = 5000, /* Of one topic. */
+    TIMES_MS_MAX = 60 * 1000, /* Of one topic. */
 };
+
+static const char IN_THE_WAY[] = "nothing was changed, stop them first";
 
 /* --by: from where the group is, in records or in time. */
 struct step {
@@ -185,39 +187,65 @@ static int say_not_in_log(struct seek *x, const struct cli_group_row *r, int64_t
                     r->end);
 }
 
-/* The times to look for: the same for all, or each partition's own. */
-static enum err find_times(struct seek *x,
-                           const struct cli_group_row *rows,
-                           size_t count,
-                           struct client_offset *offsets)
+static int say_no_time(struct seek *x, const char *topic, const struct client_time *t)
+{
+    return cli_fail(x->cli,
+                    CLI_FAILED,
+                    "%s[%" PRId32 "]: the record at offset %" PRId64 " %s: nothing was changed",
+                    topic,
+                    t->partition,
+                    t->offset,
+                    t->err == ERR_OK ? "has no time: go by a number of records, or to a place (-o)"
+                    : t->err == ERR_TIMED_OUT
+                        ? "was not read in time: seek in fewer partitions at once (-t, -p)"
+                        : "cannot be read");
+}
+
+/* From the time of the next record to read, or from now where there is none. A time that is not
+ * known is no place to start from: now might be days behind it. */
+static int step_from(struct seek *x,
+                     const char *topic,
+                     const struct client_time *t,
+                     struct client_offset *ret_offset)
+{
+    const bool is_known = t != NULL && t->err == ERR_OK && t->timestamp >= 0;
+    if (t != NULL && !is_known && t->err != ERR_NOT_FOUND) {
+        return say_no_time(x, topic, t);
+    }
+    const int64_t time_ms = add(is_known ? t->timestamp : x->now_ms, x->step.number);
+    ret_offset->timestamp = time_ms < 0 ? 0 : time_ms;
+    return CLI_OK;
+}
+
+/* Each partition's own time to look for. */
+static int find_times(struct seek *x,
+                      const struct cli_group_row *rows,
+                      size_t count,
+                      struct client_offset *offsets)
 {
     struct client_time *times = calloc(count, sizeof(*times));
     if (times == NULL) {
-        return ERR_BUSY;
+        return cli_fail(x->cli, CLI_FAILED, "no memory");
     }
     size_t asked_count = 0;
     for (size_t i = 0; i < count; i++) {
-        offsets[i].partition = rows[i].partition;
-        offsets[i].timestamp = x->step.is_given ? x->now_ms : x->where.number;
-        if (x->step.is_given && rows[i].committed < rows[i].end) {
-            times[asked_count++] = (struct client_time){rows[i].partition, rows[i].committed, -1};
+        if (rows[i].committed < rows[i].end) {
+            times[asked_count++] =
+                (struct client_time){.partition = rows[i].partition, .offset = rows[i].committed};
         }
     }
     enum err e =
         asked_count == 0
             ? ERR_OK
             : client_find_times(x->client, rows[0].topic, times, asked_count, TIMES_MS_MAX);
+    int code = e == ERR_OK ? CLI_OK : cli_client_fail(x->cli, x->client, e, rows[0].topic);
     size_t at = 0; /* Times stand in the order of rows. */
-    for (size_t i = 0; e == ERR_OK && x->step.is_given && i < count; i++) {
-        if (at < asked_count && times[at].partition == rows[i].partition) {
-            const int64_t found_ms = times[at++].timestamp;
-            offsets[i].timestamp = found_ms >= 0 ? found_ms : offsets[i].timestamp;
-        }
-        const int64_t time_ms = add(offsets[i].timestamp, x->step.number);
-        offsets[i].timestamp = time_ms < 0 ? 0 : time_ms;
+    for (size_t i = 0; code == CLI_OK && i < count; i++) {
+        const bool is_asked = at < asked_count && times[at].partition == rows[i].partition;
+        code = step_from(x, rows[i].topic, is_asked ? &times[at++] : NULL, &offsets[i]);
     }
     free(times);
-    return e;
+    return code;
 }
 
 static int place_by_time(struct seek *x, struct cli_group_row *rows, size_t count)
@@ -226,15 +254,20 @@ static int place_by_time(struct seek *x, struct cli_group_row *rows, size_t coun
     if (offsets == NULL) {
         return cli_fail(x->cli, CLI_FAILED, "no memory");
     }
-    enum err e = find_times(x, rows, count, offsets);
-    if (e == ERR_OK) {
-        e = client_find_offsets(x->client, rows[0].topic, offsets, count);
+    for (size_t i = 0; i < count; i++) {
+        offsets[i].partition = rows[i].partition;
+        offsets[i].timestamp = x->where.number;
     }
-    for (size_t i = 0; e == ERR_OK && i < count; i++) {
+    int code = x->step.is_given ? find_times(x, rows, count, offsets) : CLI_OK;
+    if (code == CLI_OK) {
+        enum err e = client_find_offsets(x->client, rows[0].topic, offsets, count);
+        code = e == ERR_OK ? CLI_OK : cli_client_fail(x->cli, x->client, e, rows[0].topic);
+    }
+    for (size_t i = 0; code == CLI_OK && i < count; i++) {
         rows[i].to = offsets[i].offset < 0 ? rows[i].end : offsets[i].offset;
     }
     free(offsets);
-    return e == ERR_OK ? CLI_OK : cli_client_fail(x->cli, x->client, e, rows[0].topic);
+    return code;
 }
 
 static int place(struct seek *x, struct cli_group_row *r)
@@ -366,7 +399,42 @@ static void print_table(const struct seek *x)
     cli_table_done(&table);
 }
 
-/* Each partition that was refused is said. */
+/* Those that came between the look at the group and the change: without them it would not have been
+ * refused as a whole. */
+static bool are_members_in_the_way(struct seek *x)
+{
+    for (size_t i = 0; i < x->rows.count; i++) {
+        if (!is_failed(x, i)) {
+            return false;
+        }
+    }
+    client_group_free(x->description);
+    x->description = NULL;
+    return client_describe_group(x->client, x->group, &x->description) == ERR_OK && has_members(x);
+}
+
+/* Each partition that was refused is said, or why all were. */
+static int say_refused(struct seek *x)
+{
+    int code = CLI_OK;
+    if (are_members_in_the_way(x)) {
+        say_members(x, IN_THE_WAY);
+        return CLI_FAILED;
+    }
+    for (size_t i = 0; i < x->rows.count; i++) {
+        const struct cli_group_row *r = &x->rows.rows[i];
+        if (is_failed(x, i)) {
+            code = cli_fail(x->cli,
+                            CLI_FAILED,
+                            "%s[%" PRId32 "]: %s",
+                            r->topic,
+                            r->partition,
+                            x->results[i].why);
+        }
+    }
+    return code;
+}
+
 static int execute(struct seek *x)
 {
     struct client_group_offset *offsets = calloc(x->rows.count, sizeof(*offsets));
@@ -382,22 +450,7 @@ static int execute(struct seek *x)
     enum err e =
         client_alter_group_offsets(x->client, x->group, offsets, x->rows.count, x->results);
     free(offsets);
-    if (e != ERR_OK) {
-        return cli_client_fail(x->cli, x->client, e, NULL);
-    }
-    int code = CLI_OK;
-    for (size_t i = 0; i < x->rows.count; i++) {
-        const struct cli_group_row *r = &x->rows.rows[i];
-        if (is_failed(x, i)) {
-            code = cli_fail(x->cli,
-                            CLI_FAILED,
-                            "%s[%" PRId32 "]: %s",
-                            r->topic,
-                            r->partition,
-                            x->results[i].why);
-        }
-    }
-    return code;
+    return e == ERR_OK ? say_refused(x) : cli_client_fail(x->cli, x->client, e, NULL);
 }
 
 static int seek(struct seek *x)
@@ -409,7 +462,7 @@ static int seek(struct seek *x)
         return code;
     }
     if (is_execution && has_members(x)) {
-        say_members(x, "nothing was changed, stop them first");
+        say_members(x, IN_THE_WAY);
         return CLI_FAILED;
     }
     code = is_execution ? execute(x) : CLI_OK;

@@ -9,31 +9,65 @@ enum {
     TURN_MS_MAX = 500,
 };
 
-static void take(struct client_consumer *s,
-                 struct client_time *times,
-                 size_t count,
-                 const struct client_record *r)
+static struct client_time *time_of(struct client_time *times, size_t count, int32_t partition)
 {
     for (size_t i = 0; i < count; i++) {
-        if (times[i].partition == r->partition && times[i].timestamp < 0) {
-            times[i].timestamp = r->timestamp;
+        if (times[i].partition == partition) {
+            return &times[i];
         }
     }
-    (void)client_consumer_unassign(s, r->partition);
+    return NULL;
 }
 
-/* What was read up to its end has no record there. */
-static size_t drop_ended(struct client_consumer *s, const struct client_time *times, size_t count)
+static bool is_open(const struct client_time *t)
+{
+    return t->err == ERR_TIMED_OUT;
+}
+
+/* Nothing more is wanted of its partition. */
+static void end(struct client_consumer *s, struct client_time *t, enum err e, int64_t timestamp)
+{
+    t->err = e;
+    t->timestamp = timestamp;
+    (void)client_consumer_unassign(s, t->partition);
+}
+
+/* What was read up to its end has no record there. How many are left. */
+static size_t end_those_at_end(struct client_consumer *s, struct client_time *times, size_t count)
 {
     size_t left = 0;
     for (size_t i = 0; i < count; i++) {
-        const int64_t position = client_consumer_position(s, times[i].partition);
-        const int64_t end = client_consumer_end(s, times[i].partition);
-        const bool is_over = end >= 0 && position >= end;
-        left += times[i].timestamp < 0 && position >= 0 && !is_over;
-        left += times[i].timestamp < 0 && position < 0;
+        struct client_time *t = &times[i];
+        if (!is_open(t)) {
+            continue;
+        }
+        const int64_t position = client_consumer_position(s, t->partition);
+        const int64_t log_end = client_consumer_end(s, t->partition);
+        if (position >= 0 && log_end >= 0 && position >= log_end) {
+            end(s, t, ERR_NOT_FOUND, -1);
+        } else {
+            left++;
+        }
     }
     return left;
+}
+
+/* An error of one partition ends that one; ERR_OK if the others go on. */
+static enum err
+take_error(struct client_consumer *s, struct client_time *times, size_t count, enum err e)
+{
+    const int32_t partition = client_consumer_failed_partition(s);
+    struct client_time *t = partition >= 0 ? time_of(times, count, partition) : NULL;
+    if (e == ERR_TIMED_OUT || e == ERR_BUSY) {
+        return ERR_OK; /* To be asked again. */
+    }
+    if (t == NULL) {
+        return e;
+    }
+    if (is_open(t)) {
+        end(s, t, e, -1);
+    }
+    return ERR_OK;
 }
 
 static enum err read_all(struct client *c,
@@ -42,20 +76,21 @@ static enum err read_all(struct client *c,
                          size_t count,
                          uint64_t deadline_us)
 {
-    while (drop_ended(s, times, count) > 0 && client_now_us(c) < deadline_us) {
+    enum err e = ERR_OK;
+    while (e == ERR_OK && end_those_at_end(s, times, count) > 0 && client_now_us(c) < deadline_us) {
         const uint64_t left_ms = (deadline_us - client_now_us(c)) / 1000 + 1;
         const struct client_record *records = NULL;
         size_t records_count = 0;
-        const enum err e = client_consumer_poll(
+        e = client_consumer_poll(
             s, left_ms < TURN_MS_MAX ? (uint32_t)left_ms : TURN_MS_MAX, &records, &records_count);
-        if (e == ERR_OK && records_count > 0) {
-            const struct client_record first = records[0];
-            take(s, times, count, &first);
-        } else if (e != ERR_OK && e != ERR_TIMED_OUT) {
-            return e;
+        if (e != ERR_OK) {
+            e = take_error(s, times, count, e);
+        } else if (records_count > 0) {
+            struct client_time *t = time_of(times, count, records[0].partition);
+            end(s, t, ERR_OK, records[0].timestamp);
         }
     }
-    return ERR_OK;
+    return e;
 }
 
 enum err client_find_times(struct client *c,
@@ -73,6 +108,7 @@ enum err client_find_times(struct client *c,
     enum err e = client_consumer_new(c, topic, &options, &s);
     for (size_t i = 0; e == ERR_OK && i < times_count; i++) {
         times[i].timestamp = -1;
+        times[i].err = ERR_TIMED_OUT;
         e = client_consumer_assign(s, times[i].partition, times[i].offset);
     }
     if (e == ERR_OK) {

@@ -252,11 +252,16 @@ enum err client_delete_groups(struct client *c,
 struct client_time {
     int32_t partition;
     int64_t offset;    /* In. */
-    int64_t timestamp; /* Of the first record at or behind offset that is there; -1: there is none.
-                          Out. */
+    int64_t timestamp; /* Of the first record at or behind offset that is there; -1: it was written
+                          without one, or err. Out. */
+    /* Out:
+     *   ERR_NOT_FOUND  no record is there or behind
+     *   ERR_TIMED_OUT  not told within timeout_ms
+     *   others         why it cannot be read */
+    enum err err;
 };
 
-/* When records were written, by reading them. Fills all that the leaders tell within timeout_ms. */
+/* When records were written, by reading them. ERR_OK however single ones ended. */
 enum err client_find_times(struct client *c,
                            const char *topic,
                            struct client_time *times,

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """Groups on the command line: members that share, leave and die, lag, seek, delete. ORACLE=1: against Apache Kafka."""
 import collections
+import contextlib
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -12,7 +14,8 @@ import time
 from support.check import equal, expect, run_all
 from support.cli import cli
 from support.kafka_tools import ORACLE, server
-from support.node import binary
+from support.node import Node, binary, fresh_dir
+from support.wire import Connection, batch
 
 PARTITIONS = 4
 
@@ -40,6 +43,36 @@ class Member:
 
     def __exit__(self, *_):
         self.end(signal.SIGKILL)
+
+
+class Relay:
+    """Between a node that names it as its address and clients. Before the first request of an API goes on, does something."""
+
+    def __init__(self, api_key):
+        self.api_key, self.before, self.node = api_key, None, None
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            client, _ = self.listener.accept()
+            broker = socket.create_connection(self.node.kafka.rsplit(":", 1))
+            for source, target, is_request in ((client, broker, True), (broker, client, False)):
+                threading.Thread(target=self._pass_on, args=(source, target, is_request), daemon=True).start()
+
+    def _pass_on(self, source, target, is_request):
+        stream = source.makefile("rb")
+        try:
+            while len(head := stream.read(4)) == 4:
+                frame = stream.read(int.from_bytes(head, "big"))
+                if is_request and self.before and int.from_bytes(frame[:2], "big") == self.api_key:
+                    before, self.before = self.before, None
+                    before()
+                target.sendall(head + frame)
+        except OSError:
+            pass
+        target.close()
 
 
 def wait_for(what, seconds=30):
@@ -129,6 +162,26 @@ def test_lag_in_records_and_in_time():
         text = cli(node, "group", "describe", "g").ok().out
         expect(re.search(r"^lag +1 record, 30m\d*s? at most$", text, re.M), text)
         expect(re.search(r"^t +0 +2 +3 +1 +30m", text, re.M), text)
+        # Records below the log's start count as Kafka's tools have it, and are told; the time is that of what is left.
+        cli(node, "produce", "t", "-p", 0, "--timestamp", old + 2700_000, text_in="4\n").ok()
+        cli(node, "topic", "trim", "t", "-p", 0, "-o", 3).ok()
+        offset = describe(node, "g")["offsets"][0]
+        equal((offset["committed"], offset["end"], offset["lag"], offset["gone"]), (2, 4, 2, 1), "one of two is gone")
+        expect(900_000 <= offset["lag_ms"] < 1000_000, offset)
+        # What is not known is not 0.
+        with Connection(node.kafka) as c:
+            equal(c.produce("t", 1, batch([b"x"], timestamps=[-1]))[0], 0, "a record without a time")
+        cli(node, "group", "seek", "g", "-t", "t", "-p", 1, "-o", "start", "--execute").ok()
+        offset = describe(node, "g")["offsets"][1]
+        equal((offset["lag"], offset["lag_ms"]), (1, None), "no time")
+        text = cli(node, "group", "describe", "g").ok().out
+        expect(re.search(r"^lag +3 records, 15m\d*s? at most; 1 of them is gone; their time is not known of 1 partition$", text, re.M), text)
+        expect(re.search(r"^t +1 +0 +1 +1 +- ", text, re.M), text)
+        # Nor a place to go from: now would be behind what was never read.
+        for options in ((), ("--execute",)):
+            cli(node, "group", "seek", "g", "--by", "-10m", *options).fails(
+                1, "t[1]: the record at offset 0 has no time: go by a number of records, or to a place (-o): nothing was changed")
+        equal([(o["partition"], o["committed"]) for o in describe(node, "g")["offsets"]][:2], [(0, 2), (1, 0)], "as before")
 
 
 def test_seek():
@@ -179,6 +232,26 @@ def test_members_are_in_the_way():
             members = describe(node, "g")["members"]
             equal([(m["instance_id"], m["assignments"]) for m in members], [("i", [{"topic": "t", "partitions": [0]}])], "member")
         wait_for(lambda: member.process.returncode is not None)
+
+
+def test_a_member_that_comes_while_seek_is_at_work():
+    """Between the look at the group and the change: refused all the same, and it is said once who is in the way."""
+    if ORACLE:
+        return
+    relay = Relay(api_key=8)
+    with Node(fresh_dir("cli_groups_race") / "data", "--advertise", relay.address) as node, contextlib.ExitStack() as members:
+        relay.node = node
+        cli(node, "topic", "create", "t", "-p", PARTITIONS).ok()
+        cli(node, "group", "seek", "g", "-t", "t", "-o", "end", "--execute").ok()
+
+        def join():
+            members.enter_context(Member(node, "t", "-g", "g"))
+            wait_for(lambda: shares(node, "g") == [PARTITIONS])
+
+        relay.before = join
+        done = cli(node, "group", "seek", "g", "-t", "t", "-o", "start", "--execute")
+        done.fails(1, f"the group has 1 member: {describe(node, 'g')['members'][0]['member_id']} (coreflume-cli on ")
+        expect(done.err.endswith(": nothing was changed, stop them first\n"), done.err)
 
 
 def test_unknown_and_empty():

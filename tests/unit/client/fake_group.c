@@ -43,6 +43,11 @@ static void *make(struct fake_group *g, size_t count, size_t size)
     return memory;
 }
 
+static bool has_bit(uint32_t bits, int32_t partition)
+{
+    return partition < FAKE_GROUP_PARTITIONS && (bits & (1U << partition)) != 0;
+}
+
 /* ---- answers ---- */
 
 static void answer_coordinator(struct fake_group *g, const struct fake_request *r, int16_t code)
@@ -222,7 +227,9 @@ static void answer_commit(struct fake_group *g, const struct fake_request *r, in
         offset_commit_response_partition_init(&partitions[i]);
         partitions[i].partition_index = partition;
         partitions[i].error_code = code;
-        if (code == KAFKA_NONE && partition < FAKE_GROUP_PARTITIONS) {
+        if (code == KAFKA_NONE && has_bit(g->refused, partition)) {
+            partitions[i].error_code = g->refused_code;
+        } else if (code == KAFKA_NONE && partition < FAKE_GROUP_PARTITIONS) {
             g->has_gone_back |= offset < g->committed[partition];
             g->committed[partition] = offset;
         }
@@ -262,8 +269,10 @@ static void answer_starts(struct fake_group *g, const struct fake_request *r)
 }
 
 /* A batch of records whose values are their offsets. */
-static struct slice records_from(struct fake_group *g, int64_t offset, int64_t end)
+static struct slice records_from(struct fake_group *g, int32_t partition, int64_t offset)
 {
+    const int64_t end = g->ends[partition];
+    const int64_t timestamp = has_bit(g->timeless, partition) ? -1 : 1000;
     struct batch_builder b;
     struct wbuf w;
     const struct batch_identity nobody = {-1, -1, -1};
@@ -272,7 +281,7 @@ static struct slice records_from(struct fake_group *g, int64_t offset, int64_t e
     for (int64_t i = offset; i < end && i < offset + RECORDS_MAX; i++) {
         char text[32];
         (void)snprintf(text, sizeof(text), "%d", (int)i);
-        const struct batch_record record = {.timestamp = 1000, .value = slice_of_string(text)};
+        const struct batch_record record = {.timestamp = timestamp, .value = slice_of_string(text)};
         cr_assert(batch_builder_add(&b, &record) == ERR_OK);
     }
     cr_assert(batch_builder_finish(&b, CODEC_NONE, &nobody, &w) == ERR_OK);
@@ -280,6 +289,7 @@ static struct slice records_from(struct fake_group *g, int64_t offset, int64_t e
     batch_builder_done(&b);
     uint8_t *copy = make(g, w.size, 1);
     memcpy(copy, w.data, w.size);
+    copy[w.size - 1] ^= has_bit(g->damaged, partition);
     const struct slice records = slice_of(copy, w.size);
     wbuf_done(&w);
     return records;
@@ -303,8 +313,8 @@ static void answer_fetch(struct fake_group *g, const struct fake_request *r, boo
         partitions[i].partition_index = partition;
         partitions[i].high_watermark = g->ends[partition];
         partitions[i].last_stable_offset = g->ends[partition];
-        if (offset < g->ends[partition]) {
-            partitions[i].records = records_from(g, offset, g->ends[partition]);
+        if (offset < g->ends[partition] && !has_bit(g->stuck, partition)) {
+            partitions[i].records = records_from(g, partition, offset);
             has_some = true;
         }
     }
