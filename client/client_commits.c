@@ -109,6 +109,9 @@ enum err client_commit_positions(struct client_member *m,
         *ret_commit = client_commit_new(m, offsets, count, &e);
         e = *ret_commit != NULL ? ERR_OK : e;
     }
+    if (*ret_commit != NULL) {
+        (*ret_commit)->is_of_positions = true;
+    }
     free(offsets);
     return e;
 }
@@ -123,13 +126,19 @@ void client_commit_free(struct client_member *m, struct client_commit *commit)
 
 /* ---- the end of one ---- */
 
-static void end(struct client_member *m, struct client_commit *commit, enum err e, const char *why)
+/* As commit->err says. */
+static void finish(struct client_member *m, struct client_commit *commit)
 {
     commit->is_over = true;
-    commit->err = client_say(commit->why, e, "%s", why);
     list_remove(&commit->link);
     list_push_back(&m->done_commits, &commit->link);
     client_changed(m->client);
+}
+
+static void end(struct client_member *m, struct client_commit *commit, enum err e, const char *why)
+{
+    commit->err = client_say(commit->why, e, "%s", why);
+    finish(m, commit);
 }
 
 void client_commits_fail(struct client_member *m, enum err e, const char *why)
@@ -139,24 +148,21 @@ void client_commits_fail(struct client_member *m, enum err e, const char *why)
     }
 }
 
-/* Items mostly stand in the order of positions: each is looked for behind the one before. */
-static void note_committed(struct client_member *m, const struct client_commit *commit)
+/* Items mostly stand in the order of positions: each is looked for behind the one before, whose
+ * index is *at. */
+static struct client_position *
+position_of(const struct client_member *m, const struct client_commit_item *item, size_t *at)
 {
     const size_t count = m->reader->positions_count;
-    size_t next = 0;
-    for (size_t i = 0; i < commit->items_count; i++) {
-        const struct client_commit_item *item = &commit->items[i];
-        for (size_t j = 0; j < count; j++) {
-            const size_t at = (next + j) % count;
-            struct client_position *p = m->reader->positions[at];
-            if (p->partition == item->partition &&
-                slice_equal_string(item->topic, p->topic->name)) {
-                p->committed = item->offset;
-                next = at + 1;
-                break;
-            }
+    for (size_t i = 1; i <= count; i++) {
+        const size_t index = (*at + i) % count;
+        struct client_position *p = m->reader->positions[index];
+        if (p->partition == item->partition && slice_equal_string(item->topic, p->topic->name)) {
+            *at = index;
+            return p;
         }
     }
+    return NULL;
 }
 
 static void
@@ -194,58 +200,117 @@ static struct client_commit_item *find_item(struct client_commit *commit,
     return NULL;
 }
 
-/* The code that decides about the commit as a whole: the first that is one. Partitions that the
- * answer leaves out count as refused. */
-static int16_t worst_code(struct client_commit *commit,
-                          const struct client_call *call,
-                          const struct client_commit_item **ret_item)
+/* Partitions that the answer leaves out count as refused. */
+static void take_codes(struct client_commit *commit, const struct client_call *call)
 {
     const struct offset_commit_response *response = call->response;
-    int16_t code = KAFKA_NONE;
     size_t at = commit->items_count - 1;
     for (size_t i = 0; i < commit->items_count; i++) {
-        commit->items[i].is_answered = false;
+        commit->items[i].code = KAFKA_UNKNOWN_SERVER_ERROR;
     }
     for (size_t i = 0; i < response->topics_count; i++) {
         const struct offset_commit_response_topic *t = &response->topics[i];
         for (size_t j = 0; j < t->partitions_count; j++) {
             struct client_commit_item *item =
                 find_item(commit, t, t->partitions[j].partition_index, call->version, &at);
-            if (item == NULL) {
-                continue;
-            }
-            item->is_answered = true;
-            if (code == KAFKA_NONE && t->partitions[j].error_code != KAFKA_NONE) {
-                code = t->partitions[j].error_code;
-                *ret_item = item;
+            if (item != NULL) {
+                item->code = t->partitions[j].error_code;
             }
         }
     }
-    for (size_t i = 0; code == KAFKA_NONE && i < commit->items_count; i++) {
-        if (!commit->items[i].is_answered) {
-            code = KAFKA_UNKNOWN_SERVER_ERROR;
-            *ret_item = &commit->items[i];
-        }
-    }
-    return code;
 }
 
-static void take_code(struct client_member *m,
-                      struct client_commit *commit,
-                      int16_t code,
-                      const struct client_commit_item *item)
+static bool is_of_unknown_topic(int16_t code)
 {
-    char why[CLIENT_WHY_SIZE];
+    return code == KAFKA_UNKNOWN_TOPIC_OR_PARTITION || code == KAFKA_UNKNOWN_TOPIC_ID;
+}
+
+/* Says nothing of the other partitions. */
+static bool is_of_partition(int16_t code)
+{
+    return is_of_unknown_topic(code) || code == KAFKA_TOPIC_AUTHORIZATION_FAILED ||
+           code == KAFKA_OFFSET_METADATA_TOO_LARGE || code == KAFKA_INVALID_COMMIT_OFFSET_SIZE ||
+           code == KAFKA_UNKNOWN_SERVER_ERROR;
+}
+
+static enum err say_code(const struct client_member *m,
+                         const struct client_commit_item *item,
+                         char why[CLIENT_WHY_SIZE])
+{
+    const int16_t code = item->code;
     const bool is_lost = code == KAFKA_UNKNOWN_MEMBER_ID || code == KAFKA_FENCED_INSTANCE_ID ||
                          code == KAFKA_FENCED_MEMBER_EPOCH;
-    enum err e = client_say(why,
-                            is_lost ? ERR_CANCELLED : client_err_of(code),
-                            "group '%s' does not take the offset of %.*s[%d]: %s",
-                            m->options.group,
-                            slice_shown(item->topic, SLICE_SHOWN_MAX),
-                            (const char *)item->topic.data,
-                            item->partition,
-                            client_error_text(code));
+    return client_say(why,
+                      is_lost ? ERR_CANCELLED : client_err_of(code),
+                      "group '%s' does not take the offset of %.*s[%d]: %s",
+                      m->options.group,
+                      slice_shown(item->topic, SLICE_SHOWN_MAX),
+                      (const char *)item->topic.data,
+                      item->partition,
+                      client_error_text(code));
+}
+
+/* Whether another try may help where only this partition was refused: a coordinator may hear of a
+ * topic later than the member. One that is deleted must not keep the others, nor new partitions,
+ * waiting: an automatic commit comes again anyway. */
+static bool is_worth_a_try(const struct client_member *m,
+                           const struct client_commit *commit,
+                           const struct client_commit_item *item,
+                           const struct client_position *p)
+{
+    return kafka_error_is_retriable(item->code) && !commit->is_automatic && p != NULL &&
+           client_member_target_has(m, p);
+}
+
+/* A deleted topic has nothing to be stored of: an error only for who named it. */
+static void note_refused(const struct client_member *m,
+                         struct client_commit *commit,
+                         const struct client_commit_item *item)
+{
+    const bool is_quiet = commit->is_of_positions && is_of_unknown_topic(item->code);
+    if (commit->err == ERR_OK && !is_quiet) {
+        commit->err = say_code(m, item, commit->why);
+    }
+}
+
+/* What is stored, and what never will be, leaves the commit. */
+static void drop_answered(struct client_member *m, struct client_commit *commit)
+{
+    size_t kept = 0;
+    size_t at = m->reader->positions_count - 1;
+    for (size_t i = 0; i < commit->items_count; i++) {
+        const struct client_commit_item item = commit->items[i];
+        struct client_position *p = position_of(m, &item, &at);
+        if (item.code == KAFKA_NONE) {
+            if (p != NULL) {
+                p->committed = item.offset;
+            }
+        } else if (is_of_partition(item.code) && !is_worth_a_try(m, commit, &item, p)) {
+            note_refused(m, commit, &item);
+        } else {
+            commit->items[kept++] = item;
+        }
+    }
+    commit->items_count = kept;
+}
+
+/* What is left decides about it: first of all what is said of the group. */
+static const struct client_commit_item *deciding_item(const struct client_commit *commit)
+{
+    for (size_t i = 0; i < commit->items_count; i++) {
+        if (!is_of_partition(commit->items[i].code)) {
+            return &commit->items[i];
+        }
+    }
+    return &commit->items[0];
+}
+
+static void take_refusal(struct client_member *m, struct client_commit *commit)
+{
+    const struct client_commit_item *item = deciding_item(commit);
+    const int16_t code = item->code;
+    char why[CLIENT_WHY_SIZE];
+    enum err e = say_code(m, item, why);
     if (code == KAFKA_NOT_COORDINATOR || code == KAFKA_COORDINATOR_NOT_AVAILABLE) {
         client_member_forget_coordinator(m);
     }
@@ -279,14 +344,13 @@ static void on_committed(struct client_member *m, struct client_member_request *
         again(m, commit, x->call.err, x->call.why);
         return;
     }
-    const struct client_commit_item *item = NULL;
-    const int16_t code = worst_code(commit, &x->call, &item);
-    if (code != KAFKA_NONE) {
-        take_code(m, commit, code, item);
-        return;
+    take_codes(commit, &x->call);
+    drop_answered(m, commit);
+    if (commit->items_count == 0) {
+        finish(m, commit);
+    } else {
+        take_refusal(m, commit);
     }
-    note_committed(m, commit);
-    end(m, commit, ERR_OK, "");
 }
 
 /* ---- sent ---- */
@@ -370,11 +434,54 @@ static bool fill_commit(struct client_member *m,
     return true;
 }
 
+void client_commits_give_up(struct client_member *m,
+                            bool (*is_gone)(const struct client_position *p))
+{
+    size_t at = m->reader->positions_count - 1;
+    list_for_each (node, &m->commits) {
+        struct client_commit *commit = container_of(node, struct client_commit, link);
+        for (size_t i = 0; i < commit->items_count; i++) {
+            struct client_commit_item *item = &commit->items[i];
+            const struct client_position *p = position_of(m, item, &at);
+            if (!item->is_given_up && p != NULL && is_gone(p)) {
+                item->is_given_up = true;
+                item->given_up_epoch = m->epoch;
+            }
+        }
+    }
+}
+
+/* What others may read by now: an offset of this member's would go back behind theirs. */
+static void drop_given_up(struct client_member *m, struct client_commit *commit)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < commit->items_count; i++) {
+        const struct client_commit_item item = commit->items[i];
+        if (!item.is_given_up || item.given_up_epoch == m->epoch) {
+            commit->items[kept++] = item;
+        } else if (commit->err == ERR_OK) {
+            commit->err = client_say(commit->why,
+                                     ERR_CANCELLED,
+                                     "%.*s[%d] was given up before its offset was stored",
+                                     slice_shown(item.topic, SLICE_SHOWN_MAX),
+                                     (const char *)item.topic.data,
+                                     item.partition);
+        }
+    }
+    commit->items_count = kept;
+}
+
 static void send_commit(struct client_member *m, uint64_t *next_us)
 {
     struct client_commit *commit = first_commit(m);
     const uint64_t now_us = client_now_us(m->client);
     if (commit == NULL || commit->is_sent) {
+        return;
+    }
+    drop_given_up(m, commit);
+    if (commit->items_count == 0) {
+        finish(m, commit);
+        *next_us = now_us; /* For the next one. */
         return;
     }
     if (now_us >= commit->deadline_us) {

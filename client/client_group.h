@@ -119,8 +119,10 @@ struct client_group_offset {
 };
 
 /* Commits one after the other, never an older behind a newer one. offsets NULL: the positions of
- * all partitions that are the member's. Waits for the answer, and for the commits before it.
- *   ERR_CANCELLED  the member was put out of the group: others may read its partitions already
+ * all partitions that are the member's, but those of deleted topics. Waits for the answer, and for
+ * the commits before it. An error is the first one: the other partitions' offsets are stored.
+ *   ERR_CANCELLED  the member was put out of the group, or has given up a partition: others may
+ *                  read it already
  *   ERR_TIMED_OUT  no answer within timeout_ms; it may still happen */
 enum err client_member_commit(struct client_member *m,
                               const struct client_group_offset *offsets,

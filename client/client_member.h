@@ -75,7 +75,9 @@ struct client_commit_item {
     int32_t partition;
     int64_t offset;
     struct slice metadata;
-    bool is_answered;
+    int16_t code;     /* Of the last answer. */
+    bool is_given_up; /* Its partition was, in this epoch. */
+    int32_t given_up_epoch;
 };
 
 struct client_commit {
@@ -84,14 +86,15 @@ struct client_commit {
     struct client_commit_item *items;
     size_t items_count;
     bool is_automatic;
-    bool is_waited_for; /* Who waits frees it. */
+    bool is_of_positions; /* The client chose the partitions, not the program. */
+    bool is_waited_for;   /* Who waits frees it. */
     bool is_sent;
     uint64_t serial; /* Of the request that it was sent with. */
     bool is_over;
     uint32_t failures;
     uint64_t retry_us;
     uint64_t deadline_us; /* Not sent again behind it. */
-    enum err err;
+    enum err err;         /* Before it is over: of the first item that was dropped. */
     char why[CLIENT_WHY_SIZE];
     void (*on_done)(enum err e, const char *why, void *context);
     void *context;
@@ -210,5 +213,9 @@ enum err client_commit_positions(struct client_member *m,
                                  bool (*is_wanted)(const struct client_position *p),
                                  struct client_commit **ret_commit);
 void client_commit_free(struct client_member *m, struct client_commit *commit);
+/* Partitions are given up that is_gone is true of: their offsets are sent again in this epoch only.
+ * The coordinator takes no commit of it once it let others have them, but one of the next. */
+void client_commits_give_up(struct client_member *m,
+                            bool (*is_gone)(const struct client_position *p));
 /* All that are not over end so. */
 void client_commits_fail(struct client_member *m, enum err e, const char *why);

@@ -149,6 +149,7 @@ static bool give_up(struct client_member *m)
         return false;
     }
     call_back(m, m->options.on_revoked, is_leaving);
+    client_commits_give_up(m, is_leaving);
     remove_positions(m, is_leaving);
     m->is_owned_due = true;
     return true;

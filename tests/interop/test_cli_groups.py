@@ -23,18 +23,20 @@ PARTITIONS = 4
 class Member:
     """coreflume consume -g as a process; lines as they come."""
 
-    def __init__(self, node, *arguments):
+    def __init__(self, node, *arguments, is_read=True):
         self.lines = []
         self.process = subprocess.Popen([binary(), "consume", *map(str, arguments)], text=True, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, env=dict(os.environ, COREFLUME_BROKERS=node.kafka))
         self.reader = threading.Thread(target=lambda: self.lines.extend(line.rstrip("\n") for line in self.process.stdout))
-        self.reader.start()
+        if is_read:
+            self.reader.start()
 
     def end(self, number=signal.SIGINT):
         if self.process.poll() is None:
             self.process.send_signal(number)
         code = self.process.wait(timeout=30)
-        self.reader.join()
+        if self.reader.is_alive():
+            self.reader.join()
         error = self.process.stderr.read()
         return code, error
 
@@ -131,22 +133,65 @@ def test_members_share_and_nothing_is_lost():
               [(p, 210, 210, 0, 0) for p in range(PARTITIONS)], "all is committed")
 
 
-def test_a_killed_member_s_partitions_go_on_elsewhere():
-    """A static one gets its own place back; what was not committed comes again, and nothing is missing."""
-    with server("cli_groups_kill") as node:
+def test_what_was_printed_is_committed():
+    """All of it and nothing else: by -n, and before it waits for more."""
+    with server("cli_groups_committed") as node:
         cli(node, "topic", "create", "t", "-p", PARTITIONS).ok()
-        lines = [f"{i}" for i in range(2000)]
-        produce(node, "t", lines)
+        produce(node, "t", [f"{i}" for i in range(2000)])
         with Member(node, "t", "-g", "g", "-n", "1000") as one:
             equal(one.process.wait(timeout=30), 0, "-n")
         expect(len(one.lines) == 1000, len(one.lines))
         equal(sum(o["committed"] for o in describe(node, "g")["offsets"]), 1000, "exactly what was printed")
-        with Member(node, "t", "-g", "g", "--json") as two:
-            wait_for(lambda: len(two.lines) >= 1000)
-            time.sleep(0.3)
-        # Killed without a word: another finds its offsets, and begins behind them.
-        total = sum(o["committed"] for o in describe(node, "g")["offsets"])
-        equal(total, 2000, "committed when it waited for more")
+        with Member(node, "t", "-g", "g") as two:
+            wait_for(lambda: sum(o["committed"] for o in describe(node, "g")["offsets"]) == 2000)
+        equal(len(two.lines), 1000, "each once")
+
+
+def test_a_killed_member_s_records_come_again_elsewhere():
+    """kill -9 with records printed and not committed: another gets its partitions after the session timeout, and reads them again."""
+    short = ("group.consumer.min.session.timeout.ms=1000", "group.consumer.session.timeout.ms=3000",
+             "group.consumer.min.heartbeat.interval.ms=100", "group.consumer.heartbeat.interval.ms=200")
+    with server("cli_groups_kill", *short) as node:
+        cli(node, "topic", "create", "t", "-p", PARTITIONS).ok()
+        lines = {f"{i:020}" for i in range(40_000)}
+        with Member(node, "t", "-g", "g", is_read=False) as one, Member(node, "t", "-g", "g") as two:
+            wait_for(lambda: shares(node, "g") == [2, 2])
+            produce(node, "t", sorted(lines))
+            # Nobody takes what it prints: it stands in the middle of what it was handed, and goes on living.
+            wait_for(lambda: [o["committed"] for o in describe(node, "g")["offsets"]].count(10_000) == 2)
+            one.process.kill()
+            one.process.wait()
+            one.reader.start()
+            one.reader.join()
+            printed = {line for line in one.lines if len(line) == 20}  # The last one may be half a line.
+            committed = sum(o["committed"] for o in describe(node, "g")["offsets"]) - 20_000
+            expect(0 <= committed < len(printed), f"{committed} of {len(printed)} committed: nothing to come again")
+            wait_for(lambda: len(two.lines) >= 40_000 - committed)
+            equal(set(two.lines) | printed, lines, "nothing is missing")
+            expect(len(printed & set(two.lines)) >= len(printed) - committed, "what was printed and not committed comes again")
+            equal(shares(node, "g"), [PARTITIONS], "all are the survivor's")
+
+
+def test_a_static_member_that_is_restarted_keeps_its_place():
+    """Within its session timeout: nobody gets its partitions meanwhile, and it goes on where it was."""
+    def members(node):
+        return {m["instance_id"]: (m["epoch"], m["assignments"]) for m in describe(node, "g")["members"]}
+
+    with server("cli_groups_static") as node:
+        cli(node, "topic", "create", "t", "-p", PARTITIONS).ok()
+        with Member(node, "t", "-g", "g", "--instance", "a") as one, Member(node, "t", "-g", "g", "--instance", "b") as two:
+            wait_for(lambda: shares(node, "g") == [2, 2])
+            produce(node, "t", [f"a{i}" for i in range(400)])
+            wait_for(lambda: len(one.lines) + len(two.lines) >= 400)
+            before = members(node)
+            equal(one.end(), (0, ""), "stopped")
+            produce(node, "t", [f"b{i}" for i in range(400)])
+            wait_for(lambda: len(two.lines) >= 400)
+            with Member(node, "t", "-g", "g", "--instance", "a") as again:
+                wait_for(lambda: len(again.lines) >= 200)
+                equal(members(node), before, "the same partitions in the same epochs")
+                equal(len(two.lines), 400, "the other one has read its own, and nothing else")
+                equal(sorted(again.lines + one.lines + two.lines), sorted(f"{c}{i}" for c in "ab" for i in range(400)), "each once")
 
 
 def test_lag_in_records_and_in_time():

@@ -68,6 +68,13 @@ static void answer_coordinator(struct fake_group *g, const struct fake_request *
     fake_broker_reply(&g->broker, r, &response);
 }
 
+static void note_option(struct fake_group *g, const char *word, struct slice value)
+{
+    if (!slice_is_null(value)) {
+        note(g, " %s %.*s", word, (int)value.size, (const char *)value.data);
+    }
+}
+
 static void note_beat(struct fake_group *g, const struct consumer_group_heartbeat_request *request)
 {
     if (request->member_epoch < 0) {
@@ -87,6 +94,9 @@ static void note_beat(struct fake_group *g, const struct consumer_group_heartbea
             const struct slice name = request->subscribed_topic_names[i];
             note(g, " %.*s", (int)name.size, (const char *)name.data);
         }
+        note_option(g, "like", request->subscribed_topic_regex);
+        note_option(g, "by", request->server_assignor);
+        note_option(g, "at", request->rack_id);
         note(g, "; ");
         return;
     }

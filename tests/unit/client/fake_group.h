@@ -6,6 +6,7 @@
  *
  *     find                            FindCoordinator
  *     join t                          a heartbeat of epoch 0, with what is subscribed
+ *     join t like u.* by range at r   ... with a pattern, an assignor, a rack
  *     beat 3                          a heartbeat of epoch 3
  *     beat 3 owns 0,1                 ... that says what is owned (nothing: "-")
  *     leave -1

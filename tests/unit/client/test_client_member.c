@@ -189,7 +189,55 @@ Test(client_member, heartbeats_keep_the_broker_s_interval_and_take_its_epochs)
     fake_group_expect(&group, "beat 1; beat 1; beat 7; ");
 }
 
-/* What options say goes with the join: of a static member, and with a pattern. */
+/* What options say goes with the join. */
+Test(client_member, options_are_told_the_broker)
+{
+    static const struct row {
+        const char *pattern;
+        const char *assignor;
+        const char *rack;
+        size_t topics_count;
+        const char *wanted;
+    } rows[] = {
+        {"t|u.*",
+         "range",
+         "r1",
+         1,
+         "find; join t like t|u.* by range at r1; beat 1 owns 0; fetch 0; "},
+        {"t|u.*", NULL, NULL, 0, "find; join like t|u.*; beat 1 owns 0; fetch 0; "},
+        {NULL, "uniform", NULL, 1, "find; join t by uniform; beat 1 owns 0; fetch 0; "},
+        {NULL, NULL, "r1", 1, "find; join t at r1; beat 1 owns 0; fetch 0; "},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        teardown();
+        setup();
+        options.pattern = rows[i].pattern;
+        options.assignor = rows[i].assignor;
+        options.rack = rows[i].rack;
+        options.topics_count = rows[i].topics_count;
+        fake_group_assign(&group, 1, 1);
+        start();
+        expect_record(0, 0);
+        fake_group_expect(&group, rows[i].wanted);
+    }
+}
+
+/* Only the first version of the heartbeat has no place for them. */
+Test(client_member, a_broker_that_knows_no_patterns)
+{
+    group.broker.version_max[API_CONSUMER_GROUP_HEARTBEAT] = 0;
+    fake_group_assign(&group, 1, 1);
+    start();
+    expect_record(0, 0); /* Without one it is as good. */
+    teardown();
+    setup();
+    group.broker.version_max[API_CONSUMER_GROUP_HEARTBEAT] = 0;
+    options.pattern = "t.*";
+    start();
+    expect_nothing(ERR_UNSUPPORTED);
+    cr_assert(strstr(client_why(client), "knows no patterns") != NULL, "%s", client_why(client));
+}
+
 Test(client_member, options_that_cannot_be)
 {
     const struct client_member_options nameless = {.topics = topics, .topics_count = 1};
@@ -589,6 +637,115 @@ Test(client_member, commits_that_are_refused)
         cr_assert(eq(int, client_member_commit(member, NULL, 0, WAIT_MS), rows[i].err));
         cr_assert(strstr(client_why(client), "t[0]") != NULL, "%s", client_why(client));
     }
+}
+
+/* What one partition is refused for keeps nothing from the others, and is not asked again. */
+Test(client_member, a_partition_that_is_refused)
+{
+    const struct client_group_offset offsets[] = {{"t", 0, 1, NULL}, {"t", 1, 2, NULL}};
+    static const struct row {
+        int16_t code;
+        enum err err;
+    } rows[] = {
+        {KAFKA_OFFSET_METADATA_TOO_LARGE, ERR_TOO_LARGE},
+        {KAFKA_TOPIC_AUTHORIZATION_FAILED, ERR_FAILED},
+        {KAFKA_UNKNOWN_TOPIC_ID, ERR_TOPIC_UNKNOWN},
+    };
+    start_with(2);
+    group.refused = 1U << 0;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        group.refused_code = rows[i].code;
+        group.committed[1] = 0;
+        cr_assert(eq(int, client_member_commit(member, offsets, 2, WAIT_MS), rows[i].err));
+        cr_assert(strstr(client_why(client), "t[0]") != NULL, "%s", client_why(client));
+        cr_assert(eq(i64, group.committed[1], 2));
+        fake_group_expect(&group, "commit 1 0@1,1@2; ");
+    }
+}
+
+/* A coordinator may hear of a topic later than its member: only what is missing goes again. */
+Test(client_member, a_topic_that_the_coordinator_does_not_know_yet)
+{
+    const struct client_group_offset offsets[] = {{"t", 0, 1, NULL}, {"t", 1, 2, NULL}};
+    start_with(3);
+    group.refused = 1U << 0;
+    group.refused_code = KAFKA_UNKNOWN_TOPIC_OR_PARTITION;
+    cr_assert(client_member_commit_async(member, offsets, 2, on_committed, NULL) == ERR_OK);
+    fake_broker_run(&group.broker, client);
+    group.refused = 0;
+    expect_nothing(ERR_TIMED_OUT);
+    expect_nothing(ERR_TIMED_OUT);
+    expect_told("ok ");
+    fake_group_expect(&group, "commit 1 0@1,1@2; commit 1 0@1; ");
+}
+
+/* Its topic was deleted, say. It is given up, and what comes is taken, without a word. */
+Test(client_member, what_is_not_stored_of_a_partition_that_goes_holds_nothing_up)
+{
+    options.auto_commit_ms = 3600000;
+    fake_group_assign(&group, 1, 3);
+    start();
+    expect_record(0, 0);
+    group.refused = 1U << 0;
+    group.refused_code = KAFKA_UNKNOWN_TOPIC_ID;
+    fake_group_assign(&group, 2, 6);
+    fake_broker_pass(&group.broker, client, 6 * (uint64_t)SECOND_US);
+    group.trace_size = 0;
+    expect_record(1, 0);
+    fake_broker_run(&group.broker, client);
+    expect_record(1, 1);
+    expect_told("+0 +1 -0 +2 ");
+    fake_broker_run(&group.broker, client);
+    fake_group_expect(&group, "commit 2 0@1; beat 2 owns 1,2; fetch 2; ");
+}
+
+/* Nor of one that stays, as long as its topic is gone and the group does not know. */
+Test(client_member, automatic_commits_of_the_others_go_on)
+{
+    options.auto_commit_ms = 1000;
+    start_with(3);
+    group.refused = 1U << 0;
+    group.refused_code = KAFKA_UNKNOWN_TOPIC_OR_PARTITION;
+    for (int64_t i = 0; i < 3; i++) {
+        fake_group_grow(&group, 0, 1);
+        fake_group_grow(&group, 1, 1);
+        expect_record(0, 3 + i);
+        expect_record(1, 3 + i);
+        for (int turn = 0; turn < 4; turn++) {
+            expect_nothing(ERR_TIMED_OUT);
+        }
+        cr_assert(eq(i64, group.committed[1], 4 + i));
+    }
+}
+
+/* It goes again, perhaps, but only as long as nobody else can have it: with the next epoch the
+ * coordinator would take it for any partition, and put the next owner back. */
+Test(client_member, an_offset_of_a_partition_given_up_does_not_outlive_the_epoch)
+{
+    options.poll_interval_ms_max = 6000;
+    client->timeout_ms = 60000; /* The commit lives longer than giving up may take. */
+    start_with(3);
+    fake_group_fail(&group, API_OFFSET_COMMIT, KAFKA_COORDINATOR_LOAD_IN_PROGRESS, SIZE_MAX);
+    cr_assert(client_member_commit_async(member, NULL, 0, on_committed, NULL) == ERR_OK);
+    fake_group_assign(&group, 2, 2);
+    for (int i = 0; i < 40 && strcmp(told, "-0 ") != 0; i++) {
+        expect_nothing(ERR_TIMED_OUT);
+    }
+    expect_told("-0 ");
+    group.epoch = 3; /* What is given up is another's. */
+    group.committed[0] = 7;
+    for (int i = 0; i < 20; i++) {
+        expect_nothing(ERR_TIMED_OUT);
+    }
+    group.failing_count = 0;
+    group.trace_size = 0;
+    for (int i = 0; i < 20 && told[0] == '\0'; i++) {
+        expect_nothing(ERR_TIMED_OUT);
+    }
+    expect_told("no "); /* Of what was given up. */
+    cr_assert(eq(i64, group.committed[0], 7));
+    cr_assert(eq(i64, group.committed[1], 3));
+    cr_assert(not(group.has_gone_back));
 }
 
 Test(client_member, commits_are_bounded)
