@@ -56,7 +56,7 @@ enum err client_fail(struct client *c, enum err e, const char *format, ...)
     char line[CLIENT_WHY_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(line, sizeof(line), format, arguments);
+    client_format_line(line, format, arguments);
     va_end(arguments);
     memcpy(line_of(c), line, sizeof(line));
     return e;

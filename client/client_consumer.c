@@ -132,16 +132,43 @@ int32_t client_consumer_partitions_count(struct client_consumer *s)
 
 /* ---- positions ---- */
 
+/* Those of a topic stand together, as requests name them. */
+static int compare_positions(const struct client_position *p,
+                             const struct client_topic *topic,
+                             int32_t partition)
+{
+    if (p->topic == topic) {
+        return (p->partition > partition) - (p->partition < partition);
+    }
+    const int names = strcmp(p->topic->name, topic->name);
+    return names != 0 ? names : (uintptr_t)p->topic < (uintptr_t)topic ? -1 : 1;
+}
+
+/* Where the position stands, or would. */
+static size_t
+place_of(const struct client_consumer *s, const struct client_topic *topic, int32_t partition)
+{
+    size_t from = 0;
+    size_t to = s->positions_count;
+    while (from < to) {
+        const size_t middle = from + (to - from) / 2;
+        if (compare_positions(s->positions[middle], topic, partition) < 0) {
+            from = middle + 1;
+        } else {
+            to = middle;
+        }
+    }
+    return from;
+}
+
 struct client_position *client_position_find(const struct client_consumer *s,
                                              const struct client_topic *topic,
                                              int32_t partition)
 {
-    for (size_t i = 0; i < s->positions_count; i++) {
-        if (s->positions[i]->partition == partition && s->positions[i]->topic == topic) {
-            return s->positions[i];
-        }
-    }
-    return NULL;
+    const size_t at = place_of(s, topic, partition);
+    const bool is_there =
+        at < s->positions_count && compare_positions(s->positions[at], topic, partition) == 0;
+    return is_there ? s->positions[at] : NULL;
 }
 
 void client_position_move(struct client_consumer *s,
@@ -176,7 +203,12 @@ client_position_add(struct client_consumer *s, struct client_topic *topic, int32
         p->partition = partition;
         p->committed = CLIENT_OFFSET_UNKNOWN;
         list_init(&p->chunks);
-        s->positions[s->positions_count++] = p;
+        const size_t at = place_of(s, topic, partition);
+        memmove(&s->positions[at + 1],
+                &s->positions[at],
+                (s->positions_count - at) * sizeof(struct client_position *));
+        s->positions[at] = p;
+        s->positions_count++;
     }
     return p;
 }

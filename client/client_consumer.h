@@ -69,8 +69,8 @@ struct client_consumer {
     struct client *client;
     struct client_member *member;           /* NULL: the program assigns. */
     struct client_consumer_options options; /* Defaults filled in. */
-    struct client_topic topic; /* Without a name: positions are of its member's topics. */
-    struct client_position **positions;
+    struct client_topic topic;          /* Without a name: positions are of its member's topics. */
+    struct client_position **positions; /* Of each topic ascending. */
     size_t positions_count;
     struct list requests; /* On their way; struct client_fetch. */
     uint64_t serial;
@@ -169,6 +169,7 @@ struct client_fetch {
     void *response;
     struct client_asked *asked;
     size_t asked_count;
+    size_t taken_next; /* Where the position after the one that was taken stands, most likely. */
 };
 
 /* NULL without memory; with room for all positions in asked. */

@@ -18,13 +18,22 @@ enum {
     WAIT_US_MAX = 3600 * 1000000LL, /* Longer waits are cut into pieces. */
 };
 
+void client_format_line(char line[CLIENT_WHY_SIZE], const char *format, va_list arguments)
+{
+    (void)vsnprintf(line, CLIENT_WHY_SIZE, format, arguments);
+    for (char *at = line; *at != '\0'; at++) {
+        const unsigned char c = (unsigned char)*at;
+        *at = c < ' ' || c == 0x7f ? ' ' : *at;
+    }
+}
+
 enum err client_say(char why[CLIENT_WHY_SIZE], enum err e, const char *format, ...)
 {
     /* Via a copy: the arguments may name the line that is replaced. */
     char line[CLIENT_WHY_SIZE];
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(line, sizeof(line), format, arguments);
+    client_format_line(line, format, arguments);
     va_end(arguments);
     memcpy(why, line, sizeof(line));
     return e;

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -48,6 +49,10 @@ struct client_env {
 
 /* The kernel's sockets. clock and rand must outlive env. */
 void client_env_init(struct client_env *env, struct clock *clock, struct rand *rand);
+
+/* One line for people, whatever a broker's words are made of: its control characters are blanks. */
+[[gnu::format(printf, 2, 0)]] void
+client_format_line(char line[CLIENT_WHY_SIZE], const char *format, va_list arguments);
 
 /* Writes the line and returns e. */
 [[gnu::format(printf, 3, 4)]] enum err

@@ -90,9 +90,11 @@ struct client_position *client_fetch_take(struct client_fetch *x, size_t index)
 {
     const struct client_consumer *s = x->consumer;
     for (size_t i = 0; i < s->positions_count; i++) {
-        if (s->positions[i]->serial == x->asked[index].serial) {
-            s->positions[i]->is_asked = false;
-            return s->positions[i];
+        const size_t at = (x->taken_next + i) % s->positions_count;
+        if (s->positions[at]->serial == x->asked[index].serial) {
+            s->positions[at]->is_asked = false;
+            x->taken_next = at + 1;
+            return s->positions[at];
         }
     }
     return NULL;

@@ -410,7 +410,9 @@ static int64_t read_all(struct sim_node *n, const struct uuid *topic)
         if (e == ERR_OK) {
             assert_cmp(op.out.fetch.size, <=, READ_SIZE);
             assert(op.out.fetch.pin == NULL);
-            offset = expect_batches(slice_of(dst, op.out.fetch.size), offset);
+            const int64_t next = expect_batches(slice_of(dst, op.out.fetch.size), offset);
+            assert_cmp(next, >, offset); /* Else a consumer would ask for ever. */
+            offset = next;
         }
     }
     free(dst);

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "client/client_priv.h"
 #include "kafka/proto/api_keys.h"
 #include "kafka/proto/api_versions.h"
 #include "kafka/proto/error_codes.h"
@@ -465,4 +466,15 @@ Test(client_conn, addresses)
             cr_assert(eq(int, a.port, rows[i].port));
         }
     }
+}
+
+/* Terminals obey control characters; nobody's words but our own are for that. */
+Test(client_conn, the_words_of_a_broker_are_one_line)
+{
+    char why[CLIENT_WHY_SIZE];
+    cr_assert(
+        eq(int, client_say(why, ERR_FAILED, "t: %s", "a\nb\x1b[2J\x7f \xc3\xa9"), ERR_FAILED));
+    cr_assert(eq(str, why, (char *)"t: a b [2J  \xc3\xa9"));
+    (void)client_fail(client, ERR_FAILED, "%s", "a\r\nb");
+    cr_assert(eq(str, (char *)client_why(client), (char *)"a  b"));
 }

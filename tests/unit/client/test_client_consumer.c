@@ -941,3 +941,27 @@ Test(client_consumer, a_deletion_is_asked_again_of_a_new_leader)
     cr_assert(eq(int, e, ERR_OK), "%s", client_why(client));
     cr_assert(eq(i64, deletions[0].start, 5));
 }
+
+/* Positions are kept in order, however they come and go. */
+Test(client_consumer, positions_are_found_whatever_the_order)
+{
+    static const int32_t order[] = {3, 0, 4, 1, 2};
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 5);
+    enum err e = client_consumer_new(client, "t", NULL, &consumer);
+    cr_assert(e == ERR_OK, "%s", client_why(client));
+    for (size_t i = 0; i < 5; i++) {
+        cr_assert(eq(int, client_consumer_assign(consumer, order[i], 10 * order[i]), ERR_OK));
+    }
+    for (int32_t partition = 0; partition < 5; partition++) {
+        cr_assert(eq(i64, client_consumer_position(consumer, partition), 10 * partition));
+        cr_assert(eq(int, client_consumer_assign(consumer, partition, 0), ERR_INVALID));
+    }
+    cr_assert(eq(int, client_consumer_unassign(consumer, 1), ERR_OK));
+    cr_assert(eq(i64, client_consumer_position(consumer, 1), -1));
+    cr_assert(eq(i64, client_consumer_position(consumer, 0), 0));
+    cr_assert(eq(i64, client_consumer_position(consumer, 2), 20));
+    cr_assert(eq(int, client_consumer_assign(consumer, 1, 7), ERR_OK));
+    cr_assert(eq(i64, client_consumer_position(consumer, 1), 7));
+    cr_assert(eq(i64, client_consumer_position(consumer, 4), 40));
+}
