@@ -321,7 +321,8 @@ static void judge_sync(struct groups_call *call, int16_t error)
         synced(call);
     } else if (error == KAFKA_UNKNOWN_MEMBER_ID || error == KAFKA_ILLEGAL_GENERATION) {
         check_thrown_out(call, error, in->generation_id);
-    } else if (groups_is_unsure(error)) {
+    } else if (groups_is_unsure(error) || error == KAFKA_REBALANCE_IN_PROGRESS) {
+        /* The next rebalance may have begun while it was written. */
         struct groups_generation *gen =
             find_now(call->run, &call->run->groups[call->group], in->generation_id);
         if (gen != NULL && gen->plans != NULL) {

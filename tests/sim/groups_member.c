@@ -205,6 +205,9 @@ bool groups_actor_leaves(const struct groups_actor *a)
 
 void groups_actor_end(struct groups_actor *a)
 {
+    if (a->owner != NULL) {
+        a->owner->is_slow = true;
+    }
     a->owner = NULL;
     a->epoch = 0;
     a->owned = (struct groups_parts){0};

@@ -98,7 +98,7 @@ struct groups_owner {
     bool is_unsure;      /* It does not know what became of a request. */
     bool may_have_moved; /* To an epoch that it was not told, nor perhaps anybody. */
     bool may_have_left;
-    bool is_slow;         /* To give something up: slower than it may be. */
+    bool is_slow;         /* To give something up: it does so late, or its process is gone. */
     bool is_content;      /* It was told what it has: there is nothing that it should answer. */
     bool may_be_fenced;   /* By a leader that is gone, who could not say so. */
     bool was_given_away;  /* Its partitions are others'. */
