@@ -121,6 +121,7 @@ int cli_produce(struct cli *cli);
 int cli_consume(struct cli *cli);
 int cli_bench(struct cli *cli);
 int cli_log_dump(struct cli *cli);
+int cli_log_repair(struct cli *cli);
 int cli_check(struct cli *cli);
 int cli_version(struct cli *cli);
 int cli_completion(struct cli *cli);

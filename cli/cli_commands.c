@@ -145,6 +145,12 @@ static const struct cli_option check_options[] = {
     {0},
 };
 
+static const struct cli_option repair_options[] = {
+    {.name = "data-dir", .kind = CLI_TEXT, .value = "DIR", .help = "of the node, with the partition (default ./data)"},
+    {.name = "accept-loss", .help = "give up what is damaged, for good"},
+    {0},
+};
+
 static const struct cli_option dump_options[] = {
     {.name = "records", .help = "the records of each batch too"},
     {0},
@@ -163,6 +169,23 @@ static const char dump_details[] =
     "written. With --json each item is a line: {\"file\",\"kind\",...}, of segments with "
     "\"pos\" and kinds\n"
     "segment, entry, bad, cut, end.\n";
+
+static const char repair_details[] =
+    "For a partition whose damaged records cannot be put back from a copy. The node must be "
+    "stopped. Reads\n"
+    "all of TOPIC-PARTITION (hurt-0, __consumer_offsets-12) and says what is damaged; changes "
+    "nothing but\n"
+    "what any start would.\n"
+    "\n"
+    "With --accept-loss the damaged offsets are given up: consumers go on behind them, as where "
+    "compaction\n"
+    "removed something, groups are loaded from what is left, and where nothing can be read behind "
+    "the\n"
+    "damage the partition ends there. What rots later is refused again. A copy of the directory "
+    "first is\n"
+    "the only way back. With --json: {\"partition\",\"accepted\",\"damaged\":[{\"first_offset\","
+    "\"next_offset\",\n"
+    "\"entries\"}],\"accepted_before\":[...]}; null: to an end that nobody knows.\n";
 
 static const char trim_details[] =
     "The records below WHERE are deleted for good; offsets stay as they are. WHERE: end (all "
@@ -363,6 +386,7 @@ const struct cli_command CLI_COMMANDS[] = {
     {.name = "produce", .operands = "TOPIC", .summary = "write records to a topic: lines, JSON, or a format of yours", .details = produce_details, .options = produce_options, .operands_min = 1, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_produce},
     {.name = "consume", .operands = "TOPIC...", .summary = "print the records of a topic, or of what a group reads", .details = consume_details, .options = consume_options, .operands_min = 1, .operands_max = -1, .has_brokers = true, .has_json = true, .run = cli_consume},
     {.name = "log dump", .operands = "FILE...", .summary = "what is in the files of logs: segments, checkpoints, stores", .details = dump_details, .options = dump_options, .operands_min = 1, .operands_max = -1, .has_json = true, .run = cli_log_dump},
+    {.name = "log repair", .operands = "TOPIC-PARTITION", .summary = "give up damaged records of a stopped node; shows them first", .details = repair_details, .options = repair_options, .operands_min = 1, .operands_max = 1, .has_json = true, .run = cli_log_repair},
     {.name = "bench", .operands = "[TOPIC]", .summary = "load a broker at a rate, and see what it does to latencies", .details = bench_details, .options = bench_options, .operands_max = 1, .has_brokers = true, .has_json = true, .run = cli_bench},
     {.name = "check", .operands = "", .summary = "what of this machine helps or hurts a broker, and what to do", .options = check_options, .has_json = true, .run = cli_check},
     {.name = "version", .operands = "", .summary = "what this binary is", .has_json = true, .run = cli_version},

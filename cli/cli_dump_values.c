@@ -183,6 +183,23 @@ static enum err add_clean(struct fields *f, struct slice value)
     return e;
 }
 
+static enum err add_hole(struct fields *f, struct slice value)
+{
+    struct hole_record r;
+    const enum err e = hole_record_decode(value, &r);
+    if (e == ERR_OK) {
+        add(f, "segment", (int64_t)r.segment);
+        add(f, "file_version", (int64_t)r.file_version);
+        add(f, "pos", (int64_t)r.pos);
+        add(f, "resume_pos", (int64_t)r.resume_pos);
+        add(f, "first_index", (int64_t)r.first_index);
+        add(f, "next_index", (int64_t)r.next_index);
+        add(f, "first_offset", r.first_offset);
+        add(f, "next_offset", r.next_offset);
+    }
+    return e;
+}
+
 static enum err add_checkpoint_record(struct fields *f, struct slice value)
 {
     struct checkpoint_record r;
@@ -228,6 +245,7 @@ static const struct {
     [STORE_REPLICA] = {"replica", NULL},
     [STORE_CHECKPOINT] = {"checkpoint_record", add_checkpoint_record},
     [STORE_CLEAN] = {"clean", add_clean},
+    [STORE_HOLE] = {"hole", add_hole},
 };
 
 static enum err

@@ -120,6 +120,11 @@ static void add_log_stats(struct shard_dir *dir)
 {
     const struct log_shared_stats *n = log_shared_stats(dir->log_env.shared);
     const struct stat described[] = {
+        {.kind = STAT_GAUGE,
+         .name = "coreflume_log_losses_accepted",
+         .help = "Damaged ranges that were given up with 'coreflume log repair', while their files "
+                 "are there.",
+         .value = &n->losses},
         {.kind = STAT_COUNTER,
          .name = "coreflume_compactions_total",
          .help = "Runs of compaction that went through.",

@@ -111,11 +111,13 @@ troubles_list(struct cluster *c, struct cluster_problem *ret, uint32_t count, ui
         ret[count++] = (struct cluster_problem){
             .code = is_failed ? "partition_failed" : "partition_damaged",
             .subject = trouble->name,
-            .action = is_failed
-                          ? "it is not served: see its lines in the log and the kernel's log, "
-                            "repair the disk, then restart"
-                          : "some of its records are lost, the others are served: see its lines in "
-                            "the log, and copy what is left to a new topic",
+            .action =
+                is_failed
+                    ? "it is not served: see its lines in the log and the kernel's log, "
+                      "repair the disk, then restart"
+                    : "some of its records are damaged, the others are served: see its lines in "
+                      "the log; put its files back from a copy, or stop the node and see "
+                      "'coreflume help log repair'",
         };
     }
     if (t->more_count > 0 && count < count_max) {

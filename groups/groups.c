@@ -267,8 +267,8 @@ static void fail(struct seat *seat, enum err e)
               "groups_not_loaded",
               "topic=" GROUPS_TOPIC " partition=%" PRId32
               " error=%s effect=\"its groups get COORDINATOR_NOT_AVAILABLE\" "
-              "action=\"put the partition's files back from a copy, then restart; groups of other "
-              "partitions go on\"",
+              "action=\"groups of other partitions go on; stop the node, then put this one's files "
+              "back from a copy, or, if it is damaged, see 'coreflume help log repair'\"",
               seat->id.partition,
               err_name(e));
 }

@@ -1,6 +1,7 @@
 #include "storage/dump_values.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/io.h"
 #include "storage/dump.h"
@@ -58,6 +59,7 @@ static enum err load_store(uint8_t *data, uint64_t size, struct store_dump *d)
     }
     d->shard = sb->shard;
     d->shards_count = sb->shards_count;
+    memcpy(d->directory_id.bytes, sb->directory_id, sizeof(d->directory_id.bytes));
     d->area = contents.area;
     d->epoch = contents.areas[contents.area].epoch;
     e = store_map_init(&d->map, sb->salt);

@@ -19,6 +19,7 @@ struct io;
 struct store_dump {
     uint16_t shard;
     uint16_t shards_count;
+    struct uuid directory_id;
     uint32_t area; /* The one that counts. */
     uint64_t epoch;
     uint64_t bad_pos;     /* In the file, of what ERR_CORRUPT is about; 0: the superblock. */

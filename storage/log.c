@@ -151,6 +151,7 @@ void log_segment_free(struct log_segment *seg)
     assert_cmp(seg->holds_count, ==, 0);
     list_remove(&seg->link);
     log_index_forget(seg);
+    log_segment_cut_jumps(seg, 0);
     free(seg->jumps);
     free(seg);
 }
@@ -188,7 +189,16 @@ enum err log_segment_add_jump(struct log_segment *seg, const struct segment_jump
     }
     jumps[at] = *j;
     seg->jumps_count++;
+    seg->log->env.shared->stats.losses += j->is_accepted;
     return ERR_OK;
+}
+
+void log_segment_cut_jumps(struct log_segment *seg, uint64_t pos)
+{
+    while (seg->jumps_count > 0 && seg->jumps[seg->jumps_count - 1].pos >= pos) {
+        seg->jumps_count--;
+        seg->log->env.shared->stats.losses -= seg->jumps[seg->jumps_count].is_accepted;
+    }
 }
 
 void log_segment_scan(const struct log_segment *seg, struct segment_scan *ret_scan)
@@ -302,6 +312,8 @@ static struct log *log_new(const struct log_open *how)
     l->callbacks = how->callbacks;
     l->context = how->context;
     l->is_replay_strict = how->is_replay_strict;
+    l->is_all_read = how->is_all_read;
+    l->accepts_loss = how->accepts_loss;
     l->name = strdup(how->name);
     l->dir = partition_dir(how);
     if (l->name == NULL || l->dir == NULL) {

@@ -10,9 +10,10 @@
  *  4. log_cut removes entries from an index on; derived state above must be rolled back by the
  *     caller from on_replay or its own memory.
  *  5. A failed write or flush is not hidden: on_failed, once; the log is then fail-stopped.
- *  6. Damage at or below D is never cut. It is logged, counted, listed by log_damage, and reads of
+ *  6. Damage at or below D is not cut. It is logged, counted, listed by log_damage, and reads of
  *     it end with ERR_CORRUPT; the rest of the log is served. Opening does not read what a
- *     checkpoint covers: damage there is met by reads.
+ *     checkpoint covers: damage there is met by reads. Only an open that accepts_loss gives up what
+ *     is damaged then, durably (docs/decisions/0023).
  *
  * Shard: the owner of the partition.
  */
@@ -110,6 +111,11 @@ struct log_open {
     /* State is replayed that must not skip an entry (group 0): damage at or below D ends the open
      * with ERR_CORRUPT. Otherwise the replay leaves out what is damaged. */
     bool is_replay_strict;
+    /* Every entry is read, whatever a checkpoint covers: so all damage is found. */
+    bool is_all_read;
+    /* And what is damaged is given up for good: it is read as a gap from now on, an end that damage
+     * hides is cut. With is_all_read, for there is no second chance to see it before. */
+    bool accepts_loss;
 };
 
 /* Starts opening: redoes cut intents, recovers, replays, then on_opened. A partition that was never
@@ -155,6 +161,10 @@ struct log_damage {
     int64_t first_offset;
     int64_t next_offset; /* INT64_MAX likewise. */
 };
+/* What was accepted as lost, and is still in the log: a damage each, in order. */
+void log_each_loss(const struct log *l,
+                   void *context,
+                   void (*on_loss)(void *context, const struct log_damage *lost));
 /* The number of damaged ranges; those that fit are copied to ret_ranges, in order. */
 size_t log_damage(const struct log *l, struct log_damage *ret_ranges, size_t count_max);
 

@@ -62,7 +62,7 @@ static void look_soon(struct log_shared *ls);
 static bool is_damaged(const struct log_segment *seg)
 {
     for (uint32_t i = 0; i < seg->jumps_count; i++) {
-        if (seg->jumps[i].is_damage) {
+        if (seg->jumps[i].is_damage && !seg->jumps[i].is_accepted) {
             return true;
         }
     }

@@ -248,6 +248,7 @@ static void put_done(struct log_cut_exec *x)
 {
     x->record.is_done = 1;
     drop_superseded(x);
+    log_holes_cut(x->log, x->record.segment, x->record.pos);
     enum err e = put_record(x);
     if (e != ERR_OK) {
         finish(x, e);
@@ -261,13 +262,7 @@ static void apply(struct log_cut_exec *x)
 {
     struct log *l = x->log;
     struct log_segment *seg = x->seg;
-    uint32_t kept = 0;
-    for (uint32_t i = 0; i < seg->jumps_count; i++) {
-        if (seg->jumps[i].pos < x->record.pos) {
-            seg->jumps[kept++] = seg->jumps[i];
-        }
-    }
-    seg->jumps_count = kept;
+    log_segment_cut_jumps(seg, x->record.pos);
     const struct segment_jump j = {
         .pos = x->record.pos,
         .resume_pos = block_align_up(x->record.pos),

@@ -183,6 +183,8 @@ struct log {
     const struct log_callbacks *callbacks;
     void *context;
     bool is_replay_strict;
+    bool is_all_read;
+    bool accepts_loss;
 
     enum log_state state;
     enum err open_error; /* Of a failed open, until it is reported. */
@@ -333,6 +335,8 @@ void log_segment_free(struct log_segment *seg);
 void log_segment_note(struct log_segment *seg, uint64_t pos, const struct entry_header *h);
 /* Keeps jumps sorted. ERR_BUSY without memory. */
 enum err log_segment_add_jump(struct log_segment *seg, const struct segment_jump *j);
+/* Forgets those at or above pos. */
+void log_segment_cut_jumps(struct log_segment *seg, uint64_t pos);
 /* The scan rules of seg, standing before its first entry. */
 void log_segment_scan(const struct log_segment *seg, struct segment_scan *ret_scan);
 /* Puts the manifest record, with the end of the segment if that is_end_put. */
@@ -386,6 +390,27 @@ void log_checkpoint_abandon(struct log *l);
 bool log_checkpoint_covers(const struct log_segment *seg);
 /* malloc'd "<dir>/<index>.checkpoint". NULL without memory. */
 char *log_checkpoint_path(const struct log *l, uint64_t index);
+
+/* log_holes.c */
+
+/* Opening: gives segments the holes that the store names, and forgets those of files that are gone.
+ */
+enum err log_holes_place(struct log *l);
+/* j, a hole of seg that is none of its jumps yet, was accepted: the store and seg know it from now
+ * on. first: the entry that the hole begins with. */
+enum err log_hole_accept(struct log_segment *seg,
+                         const struct segment_jump *j,
+                         const struct log_damage *lost);
+/* One line: these are given up. */
+void log_say_lost(const struct log *l, const struct log_damage *lost);
+/* The store forgets the holes of seg, which is retired or replaced; */
+void log_holes_drop(const struct log_segment *seg);
+/* or those behind a cut at pos into the segment with that base, and of all that follow. */
+void log_holes_cut(struct log *l, uint64_t base_index, uint64_t pos);
+/* The gap that stands for the hole j where scan stands. */
+void log_hole_gap(const struct segment_scan *scan,
+                  const struct segment_jump *j,
+                  struct entry_header *ret_header);
 
 /* log_compact.c */
 
@@ -634,7 +659,7 @@ enum walk_reason {
     WALK_STOPPED, /* By the verdict. */
     WALK_AT_END,  /* No more entries. */
     WALK_BAD,     /* result.fault: the bytes at scan.pos are not the next entry. */
-    WALK_DAMAGE,  /* A known hole at scan.pos; log_walk_leap goes on behind it. */
+    WALK_DAMAGE,  /* A known hole at scan.pos, not accepted; log_walk_leap goes on behind it. */
     WALK_GONE,    /* The segment was retired under the walk, and what follows it is not there
                      either: to be started over, if need be. */
     WALK_ERROR,   /* error says which. */

@@ -13,7 +13,8 @@
  *     headers: for the highest D, and for where the entries go on.
  *     N above D: a torn write, never acknowledged. Cut there, durably, also when good entries
  *     follow.
- *     N at or below D: damage. Never cut: noted, and the walk goes on behind it.
+ *     N at or below D: damage. Noted, not cut, and the walk goes on behind it. An open that accepts
+ *     the loss leaves an accepted hole there (log_holes.c), and cuts where nothing is behind it.
  *     Where the log ends in front of a cut (a write that went astray brought the entries there),
  *     the cut is done again at that place: appends go where later walks look for them.
  *  4. D counts from the store and from every good header of a generation that is in force, each
@@ -360,6 +361,7 @@ static enum err read_records(struct log_recovery *r)
         return ERR_CORRUPT;
     }
     e = place_cuts(r);
+    e = e == ERR_OK ? log_holes_place(l) : e;
     return e == ERR_OK ? read_clean_record(l) : e;
 }
 

@@ -30,7 +30,7 @@ enum walk_verdict recovery_on_entry(struct log_walk *w, const struct scan_result
     if (l->terms_count == 0 || h->term > l->terms[l->terms_count - 1].term) {
         log_terms_add(l, h->term, h->index, h->base_offset);
     }
-    seg->end_pos = entry->pos + entry_size(h->payload_size);
+    seg->end_pos = w->scan.pos;
     l->uncovered_size += entry_size(h->payload_size);
     l->last_index = entry_last_index(h);
     l->last_term = h->term;
@@ -180,7 +180,7 @@ void recovery_begin_scan(struct log_recovery *r)
     struct log *l = r->log;
     uint64_t pos;
     r->seg = NULL;
-    if (!recovery_take_checkpoint(r, &pos)) {
+    if (l->is_all_read || !recovery_take_checkpoint(r, &pos)) {
         recovery_scan_segment(r);
         return;
     }
@@ -385,7 +385,9 @@ static enum err note_damage(struct log *l, const struct log_damage *d)
     log_error(log_shard(l)->log,
               "log_damaged",
               "log=%s first_index=%" PRIu64 " last_index=%" PRIu64 " first_offset=%" PRId64
-              " next_offset=%" PRId64 " action=\"restore from a replica or a backup\"",
+              " next_offset=%" PRId64
+              " action=\"restore the node's files from a backup; or stop it and see 'coreflume "
+              "help log repair'\"",
               l->name,
               d->first_index,
               d->last_index,
@@ -433,6 +435,46 @@ static bool find_resumption(struct log_recovery *r, struct segment_jump *ret, bo
     return false;
 }
 
+/* Goes on where the entries do, behind a jump that the segment knows. */
+static void walk_behind(struct log_recovery *r)
+{
+    if (r->walk.segment != r->seg) {
+        struct segment_scan stopped = r->walk.scan;
+        log_walk_seek_start(&r->walk, r->seg);
+        r->walk.scan = stopped;
+    }
+    r->walk.window.size = 0;
+    scan_on(r);
+}
+
+/* Acknowledged entries are given up. Where nothing can be read behind them, the log ends now; its
+ * compaction may have been further, and has to look at what comes there again. */
+static void
+give_up(struct log_recovery *r, const struct segment_jump *j, const struct log_damage *lost)
+{
+    struct log *l = r->log;
+    reached(log_shard(l), "log_loss_accepted");
+    if (lost->last_index != UINT64_MAX) {
+        const enum err e = log_hole_accept(r->seg, j, lost);
+        if (e != ERR_OK) {
+            recovery_finish(r, e);
+        } else {
+            walk_behind(r);
+        }
+        return;
+    }
+    const struct store_key clean = log_store_key(l, STORE_CLEAN, 0);
+    const enum err e = store_delete(l->env.store, &clean);
+    if (e != ERR_OK) {
+        recovery_finish(r, e);
+        return;
+    }
+    l->clean_index = 0;
+    l->clean_offset = 0;
+    log_say_lost(l, lost);
+    cut_here(r);
+}
+
 /* Acknowledged entries cannot be read. */
 static void keep_damage(struct log_recovery *r)
 {
@@ -447,6 +489,10 @@ static void keep_damage(struct log_recovery *r)
         .first_offset = r->walk.scan.offset,
         .next_offset = is_end_known ? j.offset : INT64_MAX,
     };
+    if (l->accepts_loss) {
+        give_up(r, &j, &d);
+        return;
+    }
     enum err e = note_damage(l, &d);
     if (e == ERR_OK && l->is_replay_strict) {
         e = ERR_CORRUPT;
@@ -467,17 +513,11 @@ static void keep_damage(struct log_recovery *r)
     l->last_term = j.term;
     l->last_id = j.previous_id;
     l->next_offset = j.offset;
-    if (r->walk.segment != r->seg) {
-        struct segment_scan stopped = r->walk.scan;
-        log_walk_seek_start(&r->walk, r->seg);
-        r->walk.scan = stopped;
-    }
     if (is_next_seg) {
         recovery_set_tail(r->seg);
         recovery_scan_segment(r);
     } else {
-        r->walk.window.size = 0;
-        scan_on(r);
+        walk_behind(r);
     }
 }
 

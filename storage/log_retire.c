@@ -353,6 +353,7 @@ enum err log_retire(struct log_segment *seg, enum log_retire_reason reason)
     }
     if (reason == LOG_RETIRE_REMOVED) {
         log_segment_drop_cuts(seg);
+        log_holes_drop(seg);
     }
     free_pages(seg);
     seg->is_retired = true;

@@ -404,6 +404,7 @@ static void forget_records(struct log_rewrite *rw)
             (void)store_delete(l->env.store, &key); /* Else the next start does it. */
         }
         log_segment_drop_cuts(seg);
+        log_holes_drop(seg);
         if (seg == rw->last) {
             break;
         }

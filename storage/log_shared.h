@@ -92,6 +92,7 @@ struct log_shared_stats {
     uint64_t compact_read_bytes;
     uint64_t compact_written_bytes;
     uint64_t compact_removed_records;
+    uint64_t losses; /* Accepted ones, in the logs that are open. */
 };
 const struct log_shared_stats *log_shared_stats(const struct log_shared *ls);
 const struct recycle_stats *log_shared_recycle_stats(const struct log_shared *ls);

@@ -412,6 +412,25 @@ static bool enters_memory(struct log_walk *w)
     return true;
 }
 
+/* What was accepted as lost is shown as the gap that compaction would leave for it. */
+static enum disk_step meet_hole(struct log_walk *w)
+{
+    const struct segment_jump *j = &w->scan.jumps[w->scan.jump_next];
+    if (!j->is_accepted) {
+        end(w, WALK_DAMAGE);
+        return DISK_RETURN;
+    }
+    w->result = (struct scan_result){.pos = w->scan.pos, .has_header = true};
+    log_hole_gap(&w->scan, j, &w->result.header);
+    segment_scan_leap(&w->scan);
+    w->entry_buf = NULL;
+    if (w->on_entry(w, &w->result) == WALK_STOP) {
+        end(w, WALK_STOPPED);
+        return DISK_RETURN;
+    }
+    return DISK_ON;
+}
+
 static enum disk_step walk_disk(struct log_walk *w)
 {
     switch (segment_scan_next(&w->scan, &w->window, &w->result)) {
@@ -444,8 +463,7 @@ static enum disk_step walk_disk(struct log_walk *w)
         end(w, WALK_BAD);
         return DISK_RETURN;
     case SCAN_DAMAGE:
-        end(w, WALK_DAMAGE);
-        return DISK_RETURN;
+        return meet_hole(w);
     }
     return DISK_RETURN;
 }

@@ -114,6 +114,17 @@ enum err clean_record_decode(struct slice value, struct clean_record *ret_record
     return decode(value, ret_record, sizeof(*ret_record));
 }
 
+struct slice hole_record_encode(struct hole_record *r)
+{
+    r->version = RECORD_VERSION;
+    return slice_of(r, sizeof(*r));
+}
+
+enum err hole_record_decode(struct slice value, struct hole_record *ret_record)
+{
+    return decode(value, ret_record, sizeof(*ret_record));
+}
+
 void segment_name_format(const struct segment_name *n,
                          const char *suffix,
                          char ret_name[SEGMENT_NAME_SIZE])

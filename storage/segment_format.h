@@ -108,6 +108,23 @@ struct clean_record {
 };
 static_assert(sizeof(struct clean_record) == 24, "on-disk size");
 
+/* STORE_HOLE, sub = first_index. What stands between pos and resume_pos is given up, and read as
+ * the gap that compaction would leave for it. */
+struct hole_record {
+    uint32_t version;
+    uint32_t file_version; /* Of the segment; a record of an older one means nothing. */
+    uint64_t segment;      /* Base index of the segment it is in. */
+    uint64_t pos;          /* End of the entry before. */
+    uint64_t resume_pos;   /* Where the next one starts; the segment's end if it is in the next. */
+    uint64_t first_index;
+    uint64_t next_index; /* Of that next entry, as what follows. */
+    int64_t first_offset;
+    int64_t next_offset;
+    uint64_t previous_id; /* Which it names: of the last one lost. */
+    uint64_t term;
+};
+static_assert(sizeof(struct hole_record) == 80, "on-disk size");
+
 /* Each sets version. The decoders check size and version: ERR_CORRUPT, ERR_NEWER_FORMAT. */
 struct slice segment_record_encode(struct segment_record *r);
 enum err segment_record_decode(struct slice value, struct segment_record *ret_record);
@@ -117,6 +134,8 @@ struct slice durable_record_encode(struct durable_record *r);
 enum err durable_record_decode(struct slice value, struct durable_record *ret_record);
 struct slice clean_record_encode(struct clean_record *r);
 enum err clean_record_decode(struct slice value, struct clean_record *ret_record);
+struct slice hole_record_encode(struct hole_record *r);
+enum err hole_record_decode(struct slice value, struct hole_record *ret_record);
 
 /* What names the files of a segment: "<base index, 20 digits>[-<version>]<suffix>"; the version
  * stands there if it is not 0. */

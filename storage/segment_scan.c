@@ -59,6 +59,13 @@ void segment_scan_seek(struct segment_scan *scan)
 {
     scan->jump_next = 0;
     pass_jumps(scan);
+    for (size_t i = 0; i < scan->jump_next; i++) {
+        const struct segment_jump *j = &scan->jumps[i];
+        if (j->is_damage && j->resume_pos > scan->pos) {
+            scan->pos = j->pos;
+            scan->jump_next = i;
+        }
+    }
 }
 
 static const struct segment_jump *jump_here(const struct segment_scan *scan)

@@ -22,6 +22,7 @@ struct segment_jump {
     uint64_t pos;        /* End of the entry before. */
     uint64_t resume_pos; /* Where the next one starts. */
     bool is_damage;      /* Else a cut. */
+    bool is_accepted;    /* Damage whose loss was accepted: read as a gap (log_holes.c). */
 
     /* A cut: what follows is of this generation or a later one. */
     uint32_t generation;
@@ -80,7 +81,8 @@ struct scan_result {
     enum entry_fault fault;
 };
 
-/* Looks for jump_next after pos was set. */
+/* Looks for jump_next after pos was set. A place inside of a hole, as an index that is older than
+ * the damage may name it, moves to the beginning of the hole. */
 void segment_scan_seek(struct segment_scan *scan);
 
 /* Takes the next step; only SCAN_ENTRY moves on to the next entry. */

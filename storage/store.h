@@ -44,6 +44,7 @@ enum store_kind {
     STORE_REPLICA = 5, /* sub 0: replica id. */
     STORE_CHECKPOINT = 6, /* sub 0: the checkpoint, or what names its file. */
     STORE_CLEAN = 7,      /* sub 0: how far the log is compacted. */
+    STORE_HOLE = 8,       /* sub = first index: damage that was accepted as lost. */
 };
 
 struct store_key {

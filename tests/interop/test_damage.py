@@ -7,6 +7,7 @@ import shutil
 import urllib.request
 
 from support.check import equal, expect, run_all
+from support.cli import run
 from support.definitions import ask
 from support.node import Node, fresh_dir, refused_start
 from support.wire import Connection, batch, batches
@@ -71,6 +72,53 @@ def test_flipped_byte():
         equal(troubles(node), [("partition_damaged", "hurt-0")], "health")
         equal(c.produce("hurt", 0, batch([b"more"]))[:2], (NONE, RECORDS), "produce goes on")
         expect_served(c, "other", range(RECORDS))
+        equal(node.stop()[0], 0, "exit code")
+
+
+def losses(node):
+    """How many accepted losses /metrics counts."""
+    with urllib.request.urlopen(f"http://{node.admin}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(int(float(line.split()[-1])) for line in lines if line.startswith("coreflume_log_losses_accepted{"))
+
+
+def test_accepted_loss():
+    """What the operator gives up is passed by consumers, for good; what rots later is refused again."""
+    def flip(*indexes):
+        def change(segment, _=None):
+            data = bytearray(segment.read_bytes())
+            for i in indexes:
+                data[data.index(value("hurt", i)[:8]) + SIZE // 2] ^= 4
+            segment.write_bytes(data)
+        return change
+    copy = damaged(flip(17, 18))
+    repair = ("log", "repair", "hurt-0", "--data-dir", str(copy))
+    dry = run(*repair, "--json").json()
+    equal(dry, {"partition": "hurt-0", "accepted": False, "accepted_before": [], "damaged": [
+        {"first_offset": i, "next_offset": i + 1, "entries": 1} for i in (17, 18)]}, "dry run")
+    run("log", "repair", "other-0", "--data-dir", str(copy), "--accept-loss").fails(1, "no damage")
+    run("log", "repair", "nobody-0", "--data-dir", str(copy)).fails(1, "no partition nobody-0")
+    with Node(copy, "--cores", "0") as node, Connection(node.kafka) as c:
+        equal(c.fetch("hurt", 0, 17)[0], CORRUPT, "a dry run changes nothing")
+        run(*repair).fails(1, "stop the node first")
+        equal(node.stop()[0], 0, "exit code")
+    run(*repair, "--accept-loss").ok()
+    run(*repair, "--accept-loss").fails(1, "no damage")
+    expect("given up before: offset 17\n" in run(*repair).ok().out, "what was given up before")
+    for life in range(2):
+        with Node(copy, "--cores", "0") as node, Connection(node.kafka) as c:
+            equal((troubles(node), losses(node)), ([], 2), "health, metrics")
+            expect_served(c, "hurt", [i for i in range(RECORDS + life) if i not in (17, 18)])
+            for offset in (17, 18):
+                (base, _, _, _), = batches(c.fetch("hurt", 0, offset, partition_max_bytes=1)[2])
+                equal(base, 19, f"behind the loss, from {offset}")
+            equal(c.list_offsets("hurt", 0, 0)[0], NONE, "by time")
+            equal(c.produce("hurt", 0, batch([value("hurt", RECORDS + life)]))[:2], (NONE, RECORDS + life), "produce")
+            equal(node.stop()[0], 0, "exit code")
+    segment, = (copy / "logs" / "hurt-0").resolve().glob("*.log")
+    flip(30)(segment)
+    with Node(copy, "--cores", "0") as node, Connection(node.kafka) as c:
+        equal(c.fetch("hurt", 0, 30)[0], CORRUPT, "nobody has accepted that")
         equal(node.stop()[0], 0, "exit code")
 
 
@@ -146,17 +194,29 @@ def test_groups_whose_records_are_damaged_are_refused():
     middle = content.rindex(b"metadata") // 2 // 4096 * 4096
     flipped = bytearray(content)
     flipped[content.index(b"metadata")] ^= 1
-    for name, bad in (("flipped", bytes(flipped)), ("zeros", content[:middle] + bytes(len(content) - middle)), ("empty", b"")):
+    zeros = content[:middle] + bytes(len(content) - middle)
+    older = [[i] for i in range(99)]
+    for name, bad, left in (("flipped", flipped, [[99]]), ("zeros", zeros, older), ("empty", b"", [[]]), ("restored", flipped, [[99]])):
+        copy = directory / f"groups-{name}"
+        shutil.copytree(data, copy, symlinks=True)
+        segment, = (copy / "logs" / "__consumer_offsets-0").resolve().glob("*.log")
         segment.write_bytes(bad)
-        with Node(data, *options) as node:
+        with Node(copy, *options) as node:
             with Connection(node.kafka) as c:
                 equal(ask(c, "offset_fetch", 8, fetch)["groups"][0]["error_code"], COORDINATOR_NOT_AVAILABLE, name)
             expect("groups_not_loaded" in node.log_tail(), f"{name}: the log says nothing")
             equal(node.stop()[0], 0, "exit code")
-    segment.write_bytes(content)
-    with Node(data, *options) as node, Connection(node.kafka) as c:
-        partition = ask(c, "offset_fetch", 8, fetch)["groups"][0]["topics"][0]["partitions"][0]
-        equal(partition["committed_offset"], 99, "with its files back")
+        if name == "restored":
+            segment.write_bytes(content)
+        else:
+            run("log", "repair", "__consumer_offsets-0", "--data-dir", copy, "--accept-loss").ok()
+        with Node(copy, *options) as node:
+            with Connection(node.kafka) as c:
+                group = ask(c, "offset_fetch", 8, fetch)["groups"][0]
+                equal(group["error_code"], NONE, f"{name}: the group is back")
+                expect([p["committed_offset"] for topic in group["topics"] for p in topic["partitions"]] in left, f"{name}: {group}")
+                equal(ask(c, "offset_commit", 8, commit)["topics"][0]["partitions"][0]["error_code"], NONE, "commit goes on")
+            equal(node.stop()[0], 0, "exit code")
 
 
 def test_what_the_node_cannot_do_without():

@@ -320,6 +320,8 @@ void log_rig_open_begin(struct log_rig *rig)
             .callbacks = &rig->callbacks,
             .context = rig,
             .is_replay_strict = rig->is_replay_strict,
+            .is_all_read = rig->is_all_read,
+            .accepts_loss = rig->accepts_loss,
         },
         &rig->log);
     assert(e == ERR_OK);

@@ -38,6 +38,8 @@ struct log_rig {
     struct log_shared_options shared_options;
     enum space_tier tier;
     bool is_replay_strict;
+    bool is_all_read;
+    bool accepts_loss;
     size_t
         state_size_max;  /* The owner's state in checkpoints is padded to a random size up to it. */
     bool has_recycling;  /* Files that leave the log go to the recycle directory. */

@@ -459,6 +459,51 @@ Test(log_compact, cuts_go_with_the_files_they_cut_into)
     world_free(w);
 }
 
+static uint32_t holes(const struct world *w)
+{
+    const struct partition_id id = log_rig_id();
+    uint32_t count = 0;
+    store_each(w->rig.store, &id, STORE_HOLE, &count, count_value);
+    return count;
+}
+
+/* Damage that was accepted becomes a gap like any other. */
+Test(log_compact, an_accepted_loss_goes_with_the_file_it_is_in)
+{
+    struct world *w = world_new(15);
+    w->rig.has_compaction = false;
+    world_open(w);
+    for (int key = 0; key < 4; key++) {
+        put(w, &key, 1, 1000);
+        log_rig_flush(&w->rig);
+    }
+    fill(w, 60);
+    log_rig_stop(&w->rig);
+    char path[256];
+    log_rig_path(1, ".log", path);
+    cr_assert(eq(int, disk_sim_flip_bit(w->rig.disk, path, 2 * 4096 + 200, 1), ERR_OK));
+    w->rig.is_all_read = true;
+    w->rig.accepts_loss = true;
+    world_open(w);
+    cr_assert(eq(u32, holes(w), 1));
+    log_rig_stop(&w->rig);
+
+    w->rig.is_all_read = false;
+    w->rig.accepts_loss = false;
+    w->rig.has_compaction = true;
+    for (int life = 0; life < 2; life++) {
+        world_open(w);
+        fill(w, 10);
+        compact(w, 1);
+        cr_assert(eq(u32, holes(w), 0));
+        cr_assert(eq(u64, stats(w)->losses, 0));
+        expect_sound(w);
+        log_rig_stop(&w->rig);
+    }
+    log_rig_done(&w->rig);
+    free(w);
+}
+
 Test(log_compact, the_log_start_goes_on_beside_it)
 {
     for (int steps = 0; steps < 120; steps += 5) {

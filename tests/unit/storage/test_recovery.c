@@ -10,6 +10,7 @@
 #include <criterion/new/assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "storage/segment_format.h"
 
@@ -366,6 +367,217 @@ Test(recovery, damage_of_the_last_entry_refuses_appends)
     log_rig_expect_readable(rig, 4096);
     cr_assert(eq(int, log_rig_append(rig, 1, 1, 1), ERR_FAILED));
     rig_close(rig);
+}
+
+/* ---- accepted losses ---- */
+
+static void keep_last(void *context, const struct log_damage *lost)
+{
+    *(struct log_damage *)context = *lost;
+}
+
+/* A life that accepts what is damaged; then rig is as before. */
+static void accept_loss(struct log_rig *rig)
+{
+    rig->is_all_read = true;
+    rig->accepts_loss = true;
+    log_rig_start(rig);
+    cr_assert(eq(int, log_rig_open(rig), ERR_OK), "%s", rig->ss.log_text);
+    cr_assert(eq(sz, log_damage(rig->log, NULL, 0), 0));
+    log_rig_stop(rig);
+    rig->is_all_read = false;
+    rig->accepts_loss = false;
+}
+
+/* Readers at and in front of what is lost get what is behind it, at the next readable batch. */
+static void expect_passed(struct log_rig *rig, uint64_t first_index, uint64_t last_index)
+{
+    for (size_t m = 0; m < rig->model_count; m++) {
+        const struct rig_entry *e = &rig->model[m];
+        const bool is_lost = e->index >= first_index && e->index <= last_index;
+        const struct rig_entry *next = is_lost ? &rig->model[last_index] : e;
+        uint8_t dst[4096];
+        size_t size;
+        enum err got =
+            log_rig_read(rig, e->base_offset, next->next_offset, dst, sizeof(dst), &size);
+        cr_assert(eq(int, got, ERR_OK), "index=%d", (int)e->index);
+        cr_assert(eq(sz, size, next->payload_size), "index=%d", (int)e->index);
+        cr_assert(memcmp(dst, next->payload, size) == 0, "index=%d", (int)e->index);
+    }
+}
+
+Test(recovery, an_accepted_loss_is_passed_by_readers_and_remembered)
+{
+    static const struct {
+        const char *what;
+        uint64_t first_index;
+        uint64_t last_index;
+        uint64_t at;
+    } rows[] = {
+        {"payload", 4, 4, 200},
+        {"header", 4, 4, 30},
+        {"first entry", 1, 1, 40},
+        {"several", 3, 6, 50},
+        {"last but one", 9, 9, 250},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct log_rig *rig = rig_with_blocks(400 + i);
+        spoil(rig, rows[i].first_index, rows[i].last_index, rows[i].at);
+        accept_loss(rig);
+        for (int life = 0; life < 2; life++) {
+            log_rig_start(rig);
+            cr_assert(eq(int, log_rig_open(rig), ERR_OK), "%s", rows[i].what);
+            cr_assert(eq(sz, log_damage(rig->log, NULL, 0), 0), "%s", rows[i].what);
+            struct log_damage lost = {0};
+            log_each_loss(rig->log, &lost, keep_last);
+            cr_assert(eq(u64, lost.first_index, rows[i].first_index), "%s", rows[i].what);
+            cr_assert(eq(u64, lost.last_index, rows[i].last_index), "%s", rows[i].what);
+            cr_assert(eq(u64, log_shared_stats(rig->shared)->losses, 1), "%s", rows[i].what);
+            cr_assert(strstr(rig->ss.log_text, "log_loss_accepted") != NULL);
+            cr_assert(strstr(rig->ss.log_text, "log_damaged") == NULL);
+            expect_passed(rig, rows[i].first_index, rows[i].last_index);
+            cr_assert(eq(int, log_rig_append(rig, 2, 100, 1000), ERR_OK));
+            log_rig_flush(rig);
+            log_rig_stop(rig);
+        }
+        log_rig_done(rig);
+        free(rig);
+    }
+}
+
+/* What rots after that was never accepted: behind the loss, or in front of it. There the walk comes
+ * back to a header inside of the loss, which is told again. */
+Test(recovery, damage_beside_an_accepted_loss_is_refused_again)
+{
+    static const struct {
+        uint64_t index;
+        size_t damages_count;
+    } rows[] = {{3, 2}, {5, 1}};
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct log_rig *rig = rig_with_blocks(420 + i);
+        spoil(rig, 4, 4, 200);
+        accept_loss(rig);
+        spoil(rig, rows[i].index, rows[i].index, 200);
+        log_rig_start(rig);
+        cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+        struct log_damage d;
+        cr_assert(eq(sz, log_damage(rig->log, &d, 1), rows[i].damages_count));
+        cr_assert(eq(u64, d.first_index, rows[i].index));
+        uint8_t dst[4096];
+        size_t size;
+        const struct rig_entry *e = &rig->model[rows[i].index - 1];
+        cr_assert(eq(int,
+                     log_rig_read(rig, e->base_offset, e->next_offset, dst, sizeof(dst), &size),
+                     ERR_CORRUPT));
+        log_rig_stop(rig);
+        accept_loss(rig);
+        log_rig_start(rig);
+        cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+        cr_assert(eq(sz, log_damage(rig->log, NULL, 0), 0));
+        rig_close(rig);
+    }
+}
+
+/* Nothing can be read behind the damage: accepted, the log ends in front of it, and goes on. */
+Test(recovery, an_accepted_hidden_end_is_cut)
+{
+    struct log_rig *rig = rig_with_blocks(430);
+    spoil(rig, ENTRIES_COUNT - 1, ENTRIES_COUNT, 20);
+    accept_loss(rig);
+    log_rig_model_cut(rig, ENTRIES_COUNT - 1);
+    rig->acked_index = ENTRIES_COUNT - 2;
+    rig->term++;
+    for (int life = 0; life < 2; life++) {
+        log_rig_start(rig);
+        cr_assert(eq(int, log_rig_open(rig), ERR_OK), "%s", rig->ss.log_text);
+        cr_assert(eq(int, log_is_end_unknown(rig->log), false));
+        cr_assert(eq(sz, log_damage(rig->log, NULL, 0), 0));
+        log_rig_expect_readable(rig, 4096);
+        cr_assert(eq(int, log_rig_append(rig, 2, 100, 1000), ERR_OK));
+        log_rig_flush(rig);
+        log_rig_expect_readable(rig, 4096);
+        log_rig_stop(rig);
+    }
+    log_rig_done(rig);
+    free(rig);
+}
+
+/* A hidden end in front of an older loss takes that with it: what is appended then may stand where
+ * the old one was. */
+Test(recovery, a_cut_in_front_of_an_accepted_loss_forgets_it)
+{
+    struct log_rig *rig = rig_with_blocks(440);
+    spoil(rig, 5, 5, 20);
+    accept_loss(rig);
+    spoil(rig, 3, ENTRIES_COUNT, 24);
+    accept_loss(rig);
+    log_rig_model_cut(rig, 3);
+    rig->acked_index = 2;
+    rig->term++;
+    for (int life = 0; life < 2; life++) {
+        log_rig_start(rig);
+        cr_assert(eq(int, log_rig_open(rig), ERR_OK), "%s", rig->ss.log_text);
+        cr_assert(eq(u64, log_shared_stats(rig->shared)->losses, 0));
+        for (int n = 0; n < 8; n++) {
+            cr_assert(eq(int, log_rig_append(rig, 2, 100, 1000), ERR_OK));
+            log_rig_flush(rig);
+        }
+        log_rig_expect_readable(rig, 4096);
+        log_rig_stop(rig);
+    }
+    log_rig_done(rig);
+    free(rig);
+}
+
+/* Only a look: what is damaged stays so. */
+Test(recovery, reading_all_accepts_nothing)
+{
+    struct log_rig *rig = rig_with_blocks(450);
+    spoil(rig, 4, 4, 200);
+    for (int life = 0; life < 2; life++) {
+        rig->is_all_read = life == 0;
+        log_rig_start(rig);
+        cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+        cr_assert(eq(sz, log_damage(rig->log, NULL, 0), 1));
+        log_rig_stop(rig);
+    }
+    log_rig_done(rig);
+    free(rig);
+}
+
+/* A start does not read what a checkpoint covers; the life that accepts does. The checkpoint stays
+ * good, and what was accepted is known without reading it. */
+Test(recovery, a_loss_below_a_checkpoint_is_found_and_passed)
+{
+    struct log_rig *rig = rig_new(460);
+    rig->options.checkpoint_size = 1 << 20;
+    rig->shared_options.cache_size_max = 0;
+    log_rig_start(rig);
+    cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+    for (int i = 0; i < ENTRIES_COUNT; i++) {
+        cr_assert(eq(int, log_rig_append(rig, 2, 100, 1000), ERR_OK));
+        log_rig_flush(rig);
+    }
+    log_set_commit(rig->log, log_flushed_index(rig->log));
+    log_checkpoint_ask(rig->log);
+    log_rig_settle(rig);
+    const uint64_t covered = log_checkpoint_index(rig->log);
+    cr_assert(lt(u64, 4, covered), "%s", rig->ss.log_text);
+    log_rig_stop(rig);
+    spoil(rig, 4, 4, 200);
+    for (int life = 0; life < 2; life++) {
+        log_rig_start(rig);
+        cr_assert(eq(int, log_rig_open(rig), ERR_OK));
+        cr_assert(eq(sz, log_damage(rig->log, NULL, 0), 0), "nobody looked");
+        cr_assert(eq(u64, rig->restored_index, covered));
+        if (life == 1) {
+            expect_passed(rig, 4, 4);
+        }
+        log_rig_stop(rig);
+        accept_loss(rig);
+    }
+    log_rig_done(rig);
+    free(rig);
 }
 
 Test(recovery, state_that_must_be_replayed_is_not_opened_across_damage)

@@ -1,0 +1,32 @@
+/* The log of one partition of a node that does not run, opened as a start opens it: with its store,
+ * on a shard of its own, in this thread. Nothing else of the node is touched.
+ *
+ * One thread; the shard is private.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "core/ids.h"
+#include "storage/log.h"
+
+enum {
+    CLI_STOPPED_WHY_SIZE = 1024,
+};
+
+struct cli_stopped_log_open {
+    const char *dir;  /* The data directory. */
+    const char *name; /* "<topic>-<partition>" */
+    bool accepts_loss;
+};
+
+struct cli_stopped_log;
+
+/* All entries are read. On success the directory is locked until the close. On error why has what
+ * happened, and what to do. */
+enum err cli_stopped_log_open(const struct cli_stopped_log_open *how,
+                              char why[CLI_STOPPED_WHY_SIZE],
+                              struct cli_stopped_log **ret_log);
+struct log *cli_stopped_log_get(struct cli_stopped_log *sl);
+/* All that was changed is durable, or why says why not; sl is gone. */
+enum err cli_stopped_log_close(struct cli_stopped_log *sl, char why[CLI_STOPPED_WHY_SIZE]);
