@@ -18,8 +18,8 @@ struct proposal *proposal_new(struct group *g,
     p->g = g;
     p->class = class;
     p->on_applied = on_applied;
-    batch_builder_init(&p->builder, PROPOSAL_SIZE_MAX);
-    wbuf_init(&p->batch, PROPOSAL_SIZE_MAX + BATCH_HEADER_SIZE);
+    batch_builder_init_in_place(&p->builder, PROPOSAL_SIZE_MAX);
+    wbuf_init(&p->batch, PROPOSAL_SIZE_MAX);
     return p;
 }
 
@@ -40,16 +40,12 @@ void proposal_submit(struct proposal *p)
 {
     static const struct batch_identity NOBODY = {-1, -1, -1};
     assert(p->failure != ERR_OK || p->builder.records_count > 0);
-    enum err e = p->failure;
-    if (e == ERR_OK) {
-        e = batch_builder_finish(&p->builder, CODEC_NONE, &NOBODY, &p->batch);
-    }
-    if (e != ERR_OK) {
-        p->on_applied(p, e);
+    if (p->failure != ERR_OK) {
+        p->on_applied(p, p->failure);
         proposal_free(p);
         return;
     }
-    batch_builder_done(&p->builder);
+    batch_builder_take(&p->builder, &NOBODY, &p->batch);
     group_on_proposed(p);
     list_push_back(&p->c->proposals, &p->link);
     p->c->env->append(p->c->env->context, p->c, p);

@@ -794,6 +794,15 @@ void batch_builder_init(struct batch_builder *b, size_t size_max)
     wbuf_init(&b->records, records_size_max < INT32_MAX ? records_size_max : INT32_MAX);
 }
 
+void batch_builder_init_in_place(struct batch_builder *b, size_t size_max)
+{
+    assert(size_max >= BATCH_HEADER_SIZE);
+    *b = (struct batch_builder){.head_size = BATCH_HEADER_SIZE};
+    wbuf_init(&b->records, size_max < INT32_MAX ? size_max : INT32_MAX);
+    (void)wbuf_extend(&b->records,
+                      BATCH_HEADER_SIZE); /* Without memory nothing is added, either. */
+}
+
 void batch_builder_done(struct batch_builder *b)
 {
     wbuf_done(&b->records);
@@ -845,25 +854,17 @@ enum err batch_builder_add(struct batch_builder *b, const struct batch_record *r
     return ERR_OK;
 }
 
-enum err batch_builder_finish(const struct batch_builder *b,
-                              enum batch_codec codec,
-                              const struct batch_identity *identity,
-                              struct wbuf *w)
+/* In front of the records, which are at the end of w from start + BATCH_HEADER_SIZE on. */
+static void put_header(const struct batch_builder *b,
+                       enum batch_codec codec,
+                       const struct batch_identity *identity,
+                       struct wbuf *w,
+                       size_t start)
 {
-    assert(b->records_count > 0);
     static const struct batch_identity nobody = {
         .producer_id = -1, .producer_epoch = -1, .base_sequence = -1};
     if (identity == NULL) {
         identity = &nobody;
-    }
-    size_t start = w->size;
-    if (wbuf_extend(w, BATCH_HEADER_SIZE) == NULL) {
-        return wbuf_failure(w);
-    }
-    enum err e = codec_compress(codec, wbuf_slice(&b->records), w);
-    if (e != ERR_OK) {
-        w->size = start;
-        return e;
     }
     const struct batch_header h = {
         .leader_epoch = -1,
@@ -879,5 +880,35 @@ enum err batch_builder_finish(const struct batch_builder *b,
     size_t records_pos = start + BATCH_HEADER_SIZE;
     batch_header_encode(
         &h, slice_of(w->data + records_pos, w->size - records_pos), w->data + start);
+}
+
+enum err batch_builder_finish(const struct batch_builder *b,
+                              enum batch_codec codec,
+                              const struct batch_identity *identity,
+                              struct wbuf *w)
+{
+    assert(b->records_count > 0);
+    assert_cmp(b->head_size, ==, 0);
+    size_t start = w->size;
+    if (wbuf_extend(w, BATCH_HEADER_SIZE) == NULL) {
+        return wbuf_failure(w);
+    }
+    enum err e = codec_compress(codec, wbuf_slice(&b->records), w);
+    if (e != ERR_OK) {
+        w->size = start;
+        return e;
+    }
+    put_header(b, codec, identity, w, start);
     return ERR_OK;
+}
+
+void batch_builder_take(struct batch_builder *b,
+                        const struct batch_identity *identity,
+                        struct wbuf *ret_batch)
+{
+    assert(b->records_count > 0);
+    assert_cmp(b->head_size, ==, BATCH_HEADER_SIZE);
+    put_header(b, CODEC_NONE, identity, &b->records, 0);
+    *ret_batch = b->records;
+    *b = (struct batch_builder){0};
 }

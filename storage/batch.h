@@ -217,7 +217,8 @@ struct batch_record {
 
 /* Builds a batch record by record. */
 struct batch_builder {
-    struct wbuf records; /* Uncompressed records part. */
+    struct wbuf records; /* Uncompressed records part, behind head_size bytes. */
+    size_t head_size;
     int32_t records_count;
     int64_t base_timestamp;
     int64_t max_timestamp;
@@ -231,6 +232,13 @@ struct batch_identity {
     int16_t producer_epoch;
     int32_t base_sequence;
 };
+/* Instead of batch_builder_init, for batch_builder_take: size_max is that of the batch. */
+void batch_builder_init_in_place(struct batch_builder *b, size_t size_max);
+/* The batch, not compressed, in the memory that its records were added to; nothing is left to be
+ * done with b. */
+void batch_builder_take(struct batch_builder *b,
+                        const struct batch_identity *identity,
+                        struct wbuf *ret_batch);
 /* Appends the finished batch to w. */
 enum err batch_builder_finish(const struct batch_builder *b,
                               enum batch_codec codec,

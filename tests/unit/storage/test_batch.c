@@ -701,6 +701,32 @@ Test(batch, a_full_builder_stays_as_it_was)
     batch_builder_done(&b);
 }
 
+Test(batch, a_batch_built_in_place_is_the_same)
+{
+    struct batch_builder in_place;
+    struct batch_builder b;
+    batch_builder_init_in_place(&in_place, 200);
+    batch_builder_init(&b, 200);
+    const struct batch_record r = {
+        .timestamp = NOW_MS, .key = slice_of_string("key"), .value = slice_of_string("value")};
+    while (batch_builder_add(&b, &r) == ERR_OK) {
+        cr_assert(eq(int, batch_builder_add(&in_place, &r), ERR_OK));
+    }
+    cr_assert(eq(int, batch_builder_add(&in_place, &r), ERR_TOO_LARGE));
+    const struct batch_identity identity = {7, 1, 3};
+    struct wbuf w;
+    struct wbuf taken;
+    wbuf_init(&w, 200);
+    cr_assert(eq(int, batch_builder_finish(&b, CODEC_NONE, &identity, &w), ERR_OK));
+    batch_builder_take(&in_place, &identity, &taken);
+    cr_assert(eq(sz, taken.size, w.size));
+    cr_assert(memcmp(taken.data, w.data, w.size) == 0);
+    batch_builder_done(&in_place);
+    batch_builder_done(&b);
+    wbuf_done(&taken);
+    wbuf_done(&w);
+}
+
 /* A batch that compaction emptied: no records, and no stream of its codec either. */
 Test(batch, an_emptied_batch_has_no_records)
 {
