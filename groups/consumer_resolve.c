@@ -1,5 +1,11 @@
 /* Which topics a pattern matches. Patterns are matched in turns of a bounded length: the first at
- * once, when a member comes with a new one, so that in most clusters it is done by the answer. */
+ * once, when a member comes with a new one, so that in most clusters it is done by the answer.
+ *
+ * All groups of a shard together have a tenth of its core for that, with a second's worth of credit
+ * after a rest: however many patterns there are and whatever they cost, they only get late. The
+ * measure is steps, not the clock. A pattern that was matched goes behind the others of its group,
+ * so that each has its turn, also when topics come faster than they are matched.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,9 +17,12 @@
 #include "groups/topic_pattern.h"
 
 enum {
-    TURN_STEPS = 1 << 20,   /* Some milliseconds. */
-    TOPIC_STEPS = 64,       /* What a topic takes besides matching. */
-    PAUSE_US = 1000 * 1000, /* Between two looks at all topics. */
+    TURN_STEPS = 1 << 18, /* About a millisecond. */
+    STEP_NS = 5,
+    SHARE = 10,              /* One part in so many of a core. */
+    CREDIT_US = 1000 * 1000, /* Of it: a tenth of that is matched at once. */
+    TOPIC_STEPS = 64,        /* What a topic takes besides matching. */
+    PAUSE_US = 1000 * 1000,  /* Between two looks at all topics. */
     RETRY_US = 1000 * 1000,
     NAMES_MIN = 64,
 };
@@ -80,16 +89,15 @@ static enum err add_name(struct consumer_resolver *r, struct slice name)
 }
 
 /* ERR_OK: done. ERR_TIMED_OUT: more turns are needed. ERR_BUSY. */
-static enum err resolver_turn(struct consumer_resolver *r, const struct metadata *m)
+static enum err match_some(struct consumer_resolver *r, const struct metadata *m, uint64_t *steps)
 {
-    uint64_t steps = 0;
     for (; r->next < metadata_topics_count(m); r->next++) {
-        if (steps >= TURN_STEPS) {
+        if (*steps >= TURN_STEPS) {
             return ERR_TIMED_OUT;
         }
         const struct slice name = slice_of_string(metadata_topic_at(m, r->next)->name);
-        steps += TOPIC_STEPS;
-        if (!topic_pattern_matches(r->pattern, name, &steps)) {
+        *steps += TOPIC_STEPS;
+        if (!topic_pattern_matches(r->pattern, name, steps)) {
             continue;
         }
         const enum err e = add_name(r, name);
@@ -98,6 +106,25 @@ static enum err resolver_turn(struct consumer_resolver *r, const struct metadata
         }
     }
     return ERR_OK;
+}
+
+/* Not before then. */
+static uint64_t turn_due_us(const struct group *g)
+{
+    const uint64_t matching_us = g->c->env->memory->matching_us;
+    return matching_us > CREDIT_US ? matching_us - CREDIT_US : 0;
+}
+
+/* As match_some; the turn is due. */
+static enum err resolver_turn(struct consumer_resolver *r, const struct group *g)
+{
+    struct group_memory *shared = g->c->env->memory;
+    uint64_t steps = 0;
+    const enum err e = match_some(r, g->c->env->metadata, &steps);
+    const uint64_t now_us = g->c->time.now_us;
+    const uint64_t from_us = shared->matching_us > now_us ? shared->matching_us : now_us;
+    shared->matching_us = from_us + steps * STEP_NS * SHARE / 1000;
+    return e;
 }
 
 static void put_result(const struct consumer_resolver *r,
@@ -118,11 +145,12 @@ void consumer_put_resolved(const struct group *g, struct proposal *p, struct sli
 {
     const struct consumer_regex *known =
         g->consumer == NULL ? NULL : consumer_regex_find(g->consumer, text);
-    if (text.size == 0 || (known != NULL && known->is_resolved)) {
+    if (text.size == 0 || (known != NULL && known->is_resolved) ||
+        g->c->time.now_us < turn_due_us(g)) {
         return;
     }
     struct consumer_resolver *r = resolver_new(text);
-    if (r != NULL && resolver_turn(r, g->c->env->metadata) == ERR_OK) {
+    if (r != NULL && resolver_turn(r, g) == ERR_OK) {
         put_result(r, g, p, 0);
     }
     resolver_free(r);
@@ -193,6 +221,8 @@ static bool is_known(const struct consumer_regex *regex, const struct consumer_r
 /* The resolver has seen all topics. False: try again later. */
 static bool finish(struct consumer *c, struct consumer_regex *regex)
 {
+    list_remove(&regex->link);
+    list_push_back(&c->regexes, &regex->link);
     if (is_known(regex, c->resolver)) {
         regex->is_stale = false;
         consumer_schedule_resolve(c);
@@ -217,13 +247,17 @@ static void on_resolve_due(struct group_timer *t)
         drop_resolver(c);
         return;
     }
+    const uint64_t now_us = c->g->c->time.now_us;
+    if (now_us < turn_due_us(c->g)) {
+        reached(c->g->c->env, "consumer_resolve_waits_for_its_share");
+        group_timer_arm(t, turn_due_us(c->g));
+        return;
+    }
     if (c->resolver == NULL || !slice_equal(c->resolver->text, regex->text)) {
         drop_resolver(c);
         c->resolver = resolver_new(regex->text);
     }
-    const uint64_t now_us = c->g->c->time.now_us;
-    const enum err e =
-        c->resolver == NULL ? ERR_BUSY : resolver_turn(c->resolver, c->g->c->env->metadata);
+    const enum err e = c->resolver == NULL ? ERR_BUSY : resolver_turn(c->resolver, c->g);
     if (e == ERR_TIMED_OUT) {
         reached(c->g->c->env, "consumer_resolve_next_turn");
         group_timer_arm(t, now_us + 1);

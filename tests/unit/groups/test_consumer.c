@@ -391,6 +391,26 @@ Test(consumer, a_pattern_over_many_topics_takes_turns)
     rig_free(r);
 }
 
+/* Matching has had its share of the core for the next minute: a new pattern is not even looked at
+ * for the first answer, and nothing else waits for it. */
+Test(consumer, patterns_wait_for_their_share)
+{
+    struct rig *r = rig_new();
+    rig_topic(r, "t", 1);
+    r->leader->memory.matching_us = r->now.now_us + 60 * 1000 * 1000;
+    const struct consumer_group_heartbeat_response *out = join(r, "a", NULL, "t.*");
+    cr_assert(eq(i16, out->error_code, KAFKA_NONE));
+    cr_assert(eq(sz, out->assignment->topic_partitions_count, 0));
+    rig_pass_ms(r, 30000);
+    out = beat(r, "a", out->member_epoch, NULL);
+    cr_assert(eq(i16, out->error_code, KAFKA_NONE));
+    cr_assert(rig_has_reached(r, "consumer_resolve_waits_for_its_share"));
+    rig_pass_ms(r, 30000);
+    out = beat(r, "a", out->member_epoch, NULL);
+    cr_assert(eq(sz, out->assignment->topic_partitions_count, 1));
+    rig_free(r);
+}
+
 /* ---- records ---- */
 
 static enum err apply_one(struct rig *r, struct slice key, struct slice value)
