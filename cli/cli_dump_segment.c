@@ -6,6 +6,7 @@
 #include "cli/cli_client.h"
 #include "cli/cli_dump.h"
 #include "cli/cli_parse.h"
+#include "cli/cli_record_json.h"
 #include "cli/cli_time.h"
 #include "core/ids.h"
 #include "storage/batch.h"
@@ -258,18 +259,16 @@ static enum err print_item(void *context, const struct dump_item *item)
 static enum err add_record_json(struct dump *d, struct record *record, void *context)
 {
     (void)d;
-    const int failed = json_array_append_new(context,
-                                             json_pack("{s:I, s:I, s:i, s:o, s:o}",
-                                                       "offset",
-                                                       (json_int_t)record->offset,
-                                                       "timestamp",
-                                                       (json_int_t)record->timestamp,
-                                                       "headers",
-                                                       (int)record->headers_count,
-                                                       "key",
-                                                       cli_json_slice(record->key),
-                                                       "value",
-                                                       cli_json_slice(record->value)));
+    json_t *object = json_pack("{s:I, s:I, s:i}",
+                               "offset",
+                               (json_int_t)record->offset,
+                               "timestamp",
+                               (json_int_t)record->timestamp,
+                               "headers",
+                               (int)record->headers_count);
+    cli_json_set_bytes(object, "key", "key_base64", record->key);
+    cli_json_set_bytes(object, "value", "value_base64", record->value);
+    const int failed = json_array_append_new(context, object);
     return failed == 0 ? ERR_OK : ERR_BUSY;
 }
 

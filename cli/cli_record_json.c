@@ -36,8 +36,7 @@ static json_t *base64_json(struct slice s)
     return text;
 }
 
-/* name: text, or name_base64 if it is not UTF-8. */
-static void set_bytes(json_t *object, const char *name, const char *name_base64, struct slice s)
+void cli_json_set_bytes(json_t *object, const char *name, const char *name_base64, struct slice s)
 {
     json_t *text = slice_is_null(s) ? json_null() : json_stringn((const char *)s.data, s.size);
     if (text != NULL) {
@@ -59,12 +58,12 @@ json_t *cli_record_to_json(const char *topic, const struct client_record *r)
                                "timestamp",
                                (json_int_t)r->timestamp);
     json_t *headers = json_array();
-    set_bytes(object, "key", "key_base64", r->key);
-    set_bytes(object, "value", "value_base64", r->value);
+    cli_json_set_bytes(object, "key", "key_base64", r->key);
+    cli_json_set_bytes(object, "value", "value_base64", r->value);
     for (size_t i = 0; i < r->headers_count; i++) {
         json_t *header = json_object();
-        set_bytes(header, "key", "key_base64", r->headers[i].key);
-        set_bytes(header, "value", "value_base64", r->headers[i].value);
+        cli_json_set_bytes(header, "key", "key_base64", r->headers[i].key);
+        cli_json_set_bytes(header, "value", "value_base64", r->headers[i].value);
         (void)json_array_append_new(headers, header);
     }
     (void)json_object_set_new(object, "headers", headers);

@@ -14,7 +14,7 @@ import time
 from support.check import equal, expect, run_all
 from support.cli import cli, kcat, run
 from support.node import Node, binary, fresh_dir
-from support.wire import Connection, batches
+from support.wire import Connection, batch, batches
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 LINES = [f"line {i} {'x' * (i % 300)}" for i in range(3000)]
@@ -245,6 +245,10 @@ def test_log_dump():
         equal([[(r["key"], r["value"]) for r in e["batch"]["records"]] for e in data],
               [[("k", "a"), ("k", "b")], [(None, "c")]], "records")
         equal([i for i in items if "fault" in i], [], "faults")
+        with Connection(node.kafka) as c:
+            equal(c.produce("d", 0, batch([b"\xff\x00!"]))[0], 0, "bytes that are no text")
+        record = run("log", "dump", segment, "--json", "--records").json_lines()[-2]["entry"]["batch"]["records"][0]
+        equal((record["value_base64"], "value" in record), ("/wAh", False), "nothing is lost")
         text = run("log", "dump", segment).ok().out
         expect("offsets=0-1 records=2 codec=zstd" in text, text)
         node.kill()
