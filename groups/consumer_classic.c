@@ -33,9 +33,14 @@ protocol_of(const struct consumer_member *m)
     return &m->metadata->v.classic_member_metadata->supported_protocols[0];
 }
 
-/* It has so long for its next call: a join, or a sync after one. */
+/* It has so long for its next call: a join, or a sync after one. While it has something to give
+ * back the deadline of that stands, which began when it was told: its calls alone do not move it.
+ * (Kafka has no such deadline for members of the classic protocol.) */
 static void expect_call(struct consumer_member *m)
 {
+    if (m->progress.state == MEMBER_UNREVOKED && timer_is_armed(&m->revocation.timer)) {
+        return;
+    }
     const int32_t timeout_ms = m->metadata->v.rebalance_timeout_ms;
     group_timer_arm(&m->revocation,
                     m->consumer->g->c->time.now_us +
@@ -242,17 +247,23 @@ static void answer_join(struct consumer_beat *b)
     consumer_answer_join(b, m->progress.epoch, protocol_of(m)->name);
 }
 
-/* Of the request, as a member's record has it; also sets what it owns. */
-static bool read_join(struct consumer_beat *b, struct consumer_group_member_metadata_value *v)
+/* Of the request, as a member's record has it; also sets what it owns. ERR_CORRUPT: it cannot be
+ * read; else there is no memory. */
+static enum err read_join(struct consumer_beat *b, struct consumer_group_member_metadata_value *v)
 {
     const struct join_group_request *in = b->call->in;
     struct arena *a = &b->call->arena;
     struct consumer_protocol_subscription subscription;
     struct consumer_group_member_metadata_value_classic *classic = arena_alloc(a, sizeof(*classic));
-    if (classic == NULL ||
-        !consumer_read_subscription(in->protocols[0].metadata, a, &subscription) ||
-        !consumer_read_owned(b->g->c->env, &subscription, a, &b->owned)) {
-        return false;
+    if (classic == NULL) {
+        return ERR_TOO_LARGE;
+    }
+    enum err e = consumer_read_subscription(in->protocols[0].metadata, a, &subscription);
+    if (e == ERR_OK) {
+        e = consumer_read_owned(b->g->c->env, &subscription, a, &b->owned);
+    }
+    if (e != ERR_OK) {
+        return e;
     }
     b->has_owned = true;
     classic->session_timeout_ms = in->session_timeout_ms;
@@ -260,7 +271,7 @@ static bool read_join(struct consumer_beat *b, struct consumer_group_member_meta
     classic->supported_protocols =
         arena_alloc_array(a, in->protocols_count, sizeof(*classic->supported_protocols));
     if (classic->supported_protocols == NULL) {
-        return false;
+        return ERR_TOO_LARGE;
     }
     for (size_t i = 0; i < in->protocols_count; i++) {
         classic->supported_protocols[i].name = in->protocols[i].name;
@@ -291,9 +302,10 @@ static void join(struct group *g, struct group_call *call, const struct consumer
     b->answer = answer_join;
     b->member_id =
         in->member_id.size == 0 ? make_member_id(call, g) : group_call_copy(call, in->member_id);
-    if (slice_is_null(b->member_id)) {
+    const enum err e = slice_is_null(b->member_id) ? ERR_TOO_LARGE : read_join(b, &v);
+    if (e != ERR_OK && e != ERR_CORRUPT) {
         refuse(g, call, KAFKA_COORDINATOR_NOT_AVAILABLE);
-    } else if (!read_join(b, &v)) {
+    } else if (e == ERR_CORRUPT) {
         classic_refuse_join(g, call, KAFKA_INCONSISTENT_GROUP_PROTOCOL, slice_of("", 0));
     } else if (!consumer_has_room(g, who, &v)) {
         classic_refuse_join(g, call, KAFKA_GROUP_MAX_SIZE_REACHED, slice_of("", 0));
@@ -375,7 +387,9 @@ void consumer_classic_sync(struct group *g, struct group_call *call)
         return;
     }
     member_touch(m);
-    group_timer_cancel(&m->revocation);
+    if (m->progress.state != MEMBER_UNREVOKED) {
+        group_timer_cancel(&m->revocation);
+    }
     struct sync_group_response *out = group_call_alloc(call, 1, sizeof(*out));
     if (out != NULL) {
         sync_group_response_init(out);

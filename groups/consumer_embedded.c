@@ -7,21 +7,27 @@
 #include "kafka/proto/consumer_protocol_assignment.h"
 #include "kafka/proto/consumer_protocol_subscription.h"
 
-bool consumer_read_subscription(struct slice metadata,
-                                struct arena *a,
-                                struct consumer_protocol_subscription *ret_value)
+/* However a decoder says it: there is no memory, or the bytes make no sense. */
+static enum err judged(enum err e)
 {
-    struct rbuf in = rbuf_over(metadata.data, metadata.size);
-    return consumer_protocol_subscription_decode(&in, a, ret_value) == ERR_OK;
+    return e == ERR_OK || e == ERR_TOO_LARGE || e == ERR_BUSY ? e : ERR_CORRUPT;
 }
 
-bool consumer_set_subscription(struct consumer_group_member_metadata_value *v,
-                               const struct consumer_protocol_subscription *from,
-                               struct arena *a)
+enum err consumer_read_subscription(struct slice metadata,
+                                    struct arena *a,
+                                    struct consumer_protocol_subscription *ret_value)
+{
+    struct rbuf in = rbuf_over(metadata.data, metadata.size);
+    return judged(consumer_protocol_subscription_decode(&in, a, ret_value));
+}
+
+enum err consumer_set_subscription(struct consumer_group_member_metadata_value *v,
+                                   const struct consumer_protocol_subscription *from,
+                                   struct arena *a)
 {
     v->rack_id = from->rack_id;
     v->subscribed_topic_regex = slice_of("", 0);
-    return consumer_set_names(v, from->topics, from->topics_count, a);
+    return consumer_set_names(v, from->topics, from->topics_count, a) ? ERR_OK : ERR_TOO_LARGE;
 }
 
 /* Partitions of a topic by name; those that are not there are left out. */
@@ -39,52 +45,53 @@ static void add_named(const struct coordinator_env *env,
     }
 }
 
-bool consumer_read_owned(const struct coordinator_env *env,
-                         const struct consumer_protocol_subscription *from,
-                         struct arena *a,
-                         struct partition_set *ret_set)
+enum err consumer_read_owned(const struct coordinator_env *env,
+                             const struct consumer_protocol_subscription *from,
+                             struct arena *a,
+                             struct partition_set *ret_set)
 {
     size_t count = 0;
     for (size_t i = 0; i < from->owned_partitions_count; i++) {
         count += from->owned_partitions[i].partitions_count;
     }
     if (!partition_set_init(ret_set, a, count)) {
-        return false;
+        return ERR_TOO_LARGE;
     }
     for (size_t i = 0; i < from->owned_partitions_count; i++) {
         const struct consumer_protocol_subscription_topic *t = &from->owned_partitions[i];
         add_named(env, t->topic, t->partitions, t->partitions_count, ret_set);
     }
     partition_set_sort(ret_set);
-    return true;
+    return ERR_OK;
 }
 
-bool consumer_read_assignment(const struct coordinator_env *env,
-                              struct slice assignment,
-                              struct arena *a,
-                              struct partition_set *ret_set)
+enum err consumer_read_assignment(const struct coordinator_env *env,
+                                  struct slice assignment,
+                                  struct arena *a,
+                                  struct partition_set *ret_set)
 {
     struct consumer_protocol_assignment v;
     struct rbuf in = rbuf_over(assignment.data, assignment.size);
     if (assignment.size == 0) {
-        return partition_set_init(ret_set, a, 0);
+        return partition_set_init(ret_set, a, 0) ? ERR_OK : ERR_TOO_LARGE;
     }
-    if (consumer_protocol_assignment_decode(&in, a, &v) != ERR_OK) {
-        return false;
+    const enum err e = judged(consumer_protocol_assignment_decode(&in, a, &v));
+    if (e != ERR_OK) {
+        return e;
     }
     size_t count = 0;
     for (size_t i = 0; i < v.assigned_partitions_count; i++) {
         count += v.assigned_partitions[i].partitions_count;
     }
     if (!partition_set_init(ret_set, a, count)) {
-        return false;
+        return ERR_TOO_LARGE;
     }
     for (size_t i = 0; i < v.assigned_partitions_count; i++) {
         const struct consumer_protocol_assignment_topic *t = &v.assigned_partitions[i];
         add_named(env, t->topic, t->partitions, t->partitions_count, ret_set);
     }
     partition_set_sort(ret_set);
-    return true;
+    return ERR_OK;
 }
 
 /* Topics that were deleted meanwhile have no name any more. */

@@ -62,17 +62,24 @@ struct upgraded {
 };
 
 /* What it says of itself, as a member of this protocol would. */
-static bool convert_metadata(struct upgraded *to, struct arena *a)
+static enum err convert_metadata(struct upgraded *to, struct arena *a)
 {
     const struct classic_member *m = to->from;
     struct consumer_group_member_metadata_value *v = &to->v;
     struct consumer_protocol_subscription subscription;
     struct consumer_group_member_metadata_value_classic *classic = arena_alloc(a, sizeof(*classic));
     const struct classic_protocols *protocols = m->protocols;
-    if (classic == NULL || protocols->count == 0 ||
-        !consumer_read_subscription(protocols->items[0].metadata, a, &subscription) ||
-        !consumer_read_owned(m->classic->g->c->env, &subscription, a, &to->claims)) {
-        return false;
+    if (classic == NULL) {
+        return ERR_TOO_LARGE;
+    }
+    enum err e = protocols->count == 0
+                     ? ERR_CORRUPT
+                     : consumer_read_subscription(protocols->items[0].metadata, a, &subscription);
+    if (e == ERR_OK) {
+        e = consumer_read_owned(m->classic->g->c->env, &subscription, a, &to->claims);
+    }
+    if (e != ERR_OK) {
+        return e;
     }
     to->claims_generation = subscription.generation_id;
     classic->session_timeout_ms = m->session_timeout_ms;
@@ -80,7 +87,7 @@ static bool convert_metadata(struct upgraded *to, struct arena *a)
     classic->supported_protocols =
         arena_alloc_array(a, protocols->count, sizeof(*classic->supported_protocols));
     if (classic->supported_protocols == NULL) {
-        return false;
+        return ERR_TOO_LARGE;
     }
     for (size_t i = 0; i < protocols->count; i++) {
         classic->supported_protocols[i].name = protocols->items[i].name;
@@ -97,10 +104,10 @@ static bool convert_metadata(struct upgraded *to, struct arena *a)
 }
 
 /* What it was given that nobody else was: one owner per partition, whatever a leader gave. */
-static bool convert_assignment(const struct classic_member *m,
-                               struct arena *a,
-                               struct partition_owners *given,
-                               struct partition_set *ret_set)
+static enum err convert_assignment(const struct classic_member *m,
+                                   struct arena *a,
+                                   struct partition_owners *given,
+                                   struct partition_set *ret_set)
 {
     const struct classic *c = m->classic;
     const struct coordinator_env *env = c->g->c->env;
@@ -108,9 +115,12 @@ static bool convert_assignment(const struct classic_member *m,
         classic_record_member(c, m->identity->member_id);
     const struct slice bytes = durable == NULL ? (struct slice){0} : durable->assignment;
     struct partition_set all;
-    if (!consumer_read_assignment(env, bytes, a, &all) ||
-        !partition_set_init(ret_set, a, all.count)) {
-        return false;
+    const enum err e = consumer_read_assignment(env, bytes, a, &all);
+    if (e != ERR_OK) {
+        return e;
+    }
+    if (!partition_set_init(ret_set, a, all.count)) {
+        return ERR_TOO_LARGE;
     }
     for (uint32_t i = 0; i < all.count; i++) {
         const struct held_partition *p = &all.items[i];
@@ -120,30 +130,29 @@ static bool convert_assignment(const struct classic_member *m,
             reached(env, "consumer_upgrade_two_owners");
         }
     }
-    return partition_owners_put(given, ret_set, m) == ERR_OK;
+    return partition_owners_put(given, ret_set, m);
 }
 
-static bool convert(struct upgraded *to, struct arena *a, struct partition_owners *given)
+static enum err convert(struct upgraded *to, struct arena *a, struct partition_owners *given)
 {
     to->progress = (struct member_progress){
         .epoch = to->from->classic->generation,
         .previous_epoch = -1,
         .state = MEMBER_STABLE,
     };
-    return convert_metadata(to, a) &&
-           convert_assignment(to->from, a, given, &to->progress.assigned);
+    const enum err e = convert_metadata(to, a);
+    return e == ERR_OK ? convert_assignment(to->from, a, given, &to->progress.assigned) : e;
 }
 
 /* A leader holds back what a member has and is to lose, until that says that it has it no more: it
  * has to give back what it claims and nobody was given. A claim may be stale: then its next join
- * says so. Who claims it again in each join keeps it, as long as it calls in time. False without
- * memory. */
-static bool claim(struct upgraded *to, struct arena *a, struct partition_owners *given)
+ * says so. Who claims it again in each join keeps it until its deadline is over. */
+static enum err claim(struct upgraded *to, struct arena *a, struct partition_owners *given)
 {
     struct member_progress *progress = &to->progress;
     const struct partition_set *claims = &to->claims;
     if (!partition_set_init(&progress->pending, a, claims->count)) {
-        return false;
+        return ERR_TOO_LARGE;
     }
     for (uint32_t i = 0; i < claims->count; i++) {
         const struct held_partition *p = &claims->items[i];
@@ -154,7 +163,7 @@ static bool claim(struct upgraded *to, struct arena *a, struct partition_owners 
     if (progress->pending.count > 0) {
         progress->state = MEMBER_UNREVOKED;
     }
-    return partition_owners_put(given, &progress->pending, to->from) == ERR_OK;
+    return partition_owners_put(given, &progress->pending, to->from);
 }
 
 /* Of two claims to a partition the later one is true. */
@@ -176,35 +185,35 @@ static void put_upgraded(const struct group *g, struct proposal *p, const struct
     consumer_put_progress(g, p, id, &m->progress);
 }
 
-/* False: a member cannot be read. */
-static bool put_members(const struct classic *c,
-                        struct proposal *p,
-                        struct arena *a,
-                        struct partition_owners *given)
+/* ERR_CORRUPT: a member cannot be read. Else there is no memory. */
+static enum err put_members(const struct classic *c,
+                            struct proposal *p,
+                            struct arena *a,
+                            struct partition_owners *given)
 {
     struct upgraded *members = arena_alloc_array(a, c->members_count, sizeof(*members));
-    bool is_whole = members != NULL;
+    enum err e = members == NULL ? ERR_TOO_LARGE : ERR_OK;
     size_t count = 0;
     list_for_each (link, &c->members) {
-        if (is_whole) {
+        if (e == ERR_OK) {
             members[count] = (struct upgraded){.from = classic_member_at(link), .position = count};
-            is_whole = convert(&members[count++], a, given);
+            e = convert(&members[count++], a, given);
         }
     }
-    if (is_whole && count > 0) {
+    if (e == ERR_OK && count > 0) {
         qsort(members, count, sizeof(*members), compare_claims);
     }
-    for (size_t i = 0; is_whole && i < count; i++) {
-        is_whole = claim(&members[i], a, given);
+    for (size_t i = 0; e == ERR_OK && i < count; i++) {
+        e = claim(&members[i], a, given);
     }
-    for (size_t i = 0; is_whole && i < count; i++) {
+    for (size_t i = 0; e == ERR_OK && i < count; i++) {
         put_upgraded(c->g, p, &members[i]);
     }
-    return is_whole;
+    return e;
 }
 
-/* False: a member cannot be read. */
-static bool put_upgrade(const struct classic *c, struct proposal *p)
+/* As put_members. */
+static enum err put_upgrade(const struct classic *c, struct proposal *p)
 {
     const struct group *g = c->g;
     struct arena a;
@@ -213,11 +222,11 @@ static bool put_upgrade(const struct classic *c, struct proposal *p)
     partition_owners_init(&given, g->c->env->hash_seed);
     classic_put_tombstones(g, p);
     consumer_put_epoch(g, p, c->generation, 0);
-    const bool is_whole = put_members(c, p, &a, &given);
+    const enum err e = put_members(c, p, &a, &given);
     consumer_put_target_epoch(g, p, c->generation);
     partition_owners_done(&given);
     arena_done(&a);
-    return is_whole;
+    return e;
 }
 
 static void touch(void *context, struct consumer_member *m)
@@ -255,11 +264,16 @@ void consumer_upgrade(struct consumer_beat *b, void (*then)(struct consumer_beat
     *u = (struct upgrade){b, then};
     p->call = b->call;
     p->context = u;
-    if (put_upgrade(b->g->classic, p)) {
+    const enum err e = put_upgrade(b->g->classic, p);
+    if (e == ERR_OK) {
         proposal_submit(p);
-    } else {
-        proposal_free(p);
+        return;
+    }
+    proposal_free(p);
+    if (e == ERR_CORRUPT) {
         refuse_upgrade(b, "the embedded consumer protocol is malformed");
+    } else {
+        group_refuse(b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory");
     }
 }
 

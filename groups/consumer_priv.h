@@ -384,24 +384,25 @@ void consumer_on_removed(struct group *g);
 /* ---- consumer_embedded.c ---- */
 
 /* What a classic member says in its first protocol: topics, rack, what it owns. Slices are of the
- * metadata, arrays of the arena. False if it cannot be read. */
+ * metadata, arrays of the arena. ERR_CORRUPT; ERR_TOO_LARGE at the arena's limit, as what follows.
+ */
 struct consumer_protocol_subscription;
-[[nodiscard]] bool consumer_read_subscription(struct slice metadata,
-                                              struct arena *a,
-                                              struct consumer_protocol_subscription *ret_value);
+enum err consumer_read_subscription(struct slice metadata,
+                                    struct arena *a,
+                                    struct consumer_protocol_subscription *ret_value);
 /* By the topics' names: those that are there. */
-[[nodiscard]] bool consumer_read_owned(const struct coordinator_env *env,
-                                       const struct consumer_protocol_subscription *from,
-                                       struct arena *a,
-                                       struct partition_set *ret_set);
-[[nodiscard]] bool consumer_read_assignment(const struct coordinator_env *env,
-                                            struct slice assignment,
-                                            struct arena *a,
-                                            struct partition_set *ret_set);
+enum err consumer_read_owned(const struct coordinator_env *env,
+                             const struct consumer_protocol_subscription *from,
+                             struct arena *a,
+                             struct partition_set *ret_set);
+enum err consumer_read_assignment(const struct coordinator_env *env,
+                                  struct slice assignment,
+                                  struct arena *a,
+                                  struct partition_set *ret_set);
 /* What of it a member's record holds. */
-[[nodiscard]] bool consumer_set_subscription(struct consumer_group_member_metadata_value *v,
-                                             const struct consumer_protocol_subscription *from,
-                                             struct arena *a);
+enum err consumer_set_subscription(struct consumer_group_member_metadata_value *v,
+                                   const struct consumer_protocol_subscription *from,
+                                   struct arena *a);
 /* What a member has, as its assignment, in the version that it speaks. Null at a limit. */
 struct slice consumer_write_assignment(const struct coordinator_env *env,
                                        const struct partition_set *set,

@@ -130,7 +130,7 @@ static void cancel_all(struct request *r)
         }
     }
     /* What was received to be deleted is, also if its client does not wait for the answer. */
-    if (all->asks[0].call.kind != GROUP_DELETE) {
+    if (all->count > 0 && all->asks[0].call.kind != GROUP_DELETE && !conn_is_half_closed(r->conn)) {
         refuse_rest(all);
     }
 }

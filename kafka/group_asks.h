@@ -2,7 +2,8 @@
  * number at a time, and the handler answers when all are home.
  *
  * A request whose connection ends, or that waits when the broker stops, has its calls cancelled and
- * is answered all the same; calls that are not begun yet, and only read, are refused then.
+ * is answered all the same; calls that are not begun yet, and only read, are refused then, unless
+ * the client only half-closed, and waits.
  *
  * Shard: the request's.
  */

@@ -495,6 +495,11 @@ bool conn_is_ending(const struct conn *c)
     return c->is_eof || c->state != CONN_OPEN;
 }
 
+bool conn_is_half_closed(const struct conn *c)
+{
+    return c->is_eof && c->state == CONN_OPEN;
+}
+
 bool conn_is_behind(const struct conn *c)
 {
     return c->is_behind_told;

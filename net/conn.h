@@ -177,6 +177,8 @@ const char *conn_peer(const struct conn *c); /* "address:port" */
 /* Nothing more comes from the peer, or is read: it half-closed, broke the protocol, or the server
  * stops. An answer of it should not wait for long. */
 bool conn_is_ending(const struct conn *c);
+/* Of those, a peer that half-closed: it may wait for what it asked for. */
+bool conn_is_half_closed(const struct conn *c);
 /* on_behind came for the barrier that runs. */
 bool conn_is_behind(const struct conn *c);
 /* A place for the handler's state of the connection; NULL at first. */

@@ -213,6 +213,17 @@ def most_memory_mib(node):
         return int(next(line for line in f if line.startswith("VmHWM:")).split()[1]) >> 10
 
 
+def test_a_client_that_half_closed_is_answered():
+    """It asked for more groups than are looked at at once, and waits for what they are."""
+    with Node(fresh_dir("limits_half_closed"), "--cores", "0") as node, Connection(node.kafka) as c:
+        ask(c, "find_coordinator", 4, {"key_type": 0, "coordinator_keys": ["g"]})
+        message = ("describe_groups", 5, {"groups": [f"g{i}" for i in range(100)]})
+        want = [g["error_code"] for g in ask(c, *message)["groups"]]
+        number = send(c, *message)
+        c.socket.shutdown(socket.SHUT_WR)
+        equal([g["error_code"] for g in receive(c, *message[:2], number)["groups"]], want, "errors")
+
+
 def test_answers_about_many_groups_are_bounded():
     """A few kilobytes that ask for gigabytes: a group of four megabytes, a thousand times."""
     with Node(fresh_dir("limits_groups") / "data", "--cores", "0", "--set", "group.initial.rebalance.delay.ms=0",
