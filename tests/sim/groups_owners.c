@@ -423,6 +423,16 @@ static void thrown_out(const struct groups_call *call, int16_t error)
               error);
 }
 
+/* It may have taken the place of one that is away. */
+static void doubt_seat(struct groups_run *run, const struct groups_owner *o, int32_t epoch)
+{
+    for (uint32_t i = 0; epoch == 0 && i < run->owners_count; i++) {
+        struct groups_owner *old = run->owners[i];
+        old->may_have_left |=
+            old != o && old->group == o->group && old->is_away && is_same_seat(old, o);
+    }
+}
+
 static void judge_heartbeat(struct groups_call *call)
 {
     struct groups_run *run = call->run;
@@ -445,6 +455,7 @@ static void judge_heartbeat(struct groups_call *call)
         o->revoke_us = o->revoke_us == 0 ? run->sim->clock.now_us : o->revoke_us;
         o->may_have_left |= in->member_epoch < 0;
         o->may_have_left |= !slice_is_null(o->instance) && in->member_epoch == 0;
+        doubt_seat(run, o, in->member_epoch);
         return;
     }
     if (error == KAFKA_UNKNOWN_MEMBER_ID || error == KAFKA_FENCED_MEMBER_EPOCH ||
