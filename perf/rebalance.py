@@ -4,7 +4,8 @@
 Usage: rebalance.py [--partitions N] [--members N] [--rounds N] [--only coreflume|kafka|no_hold] [--once]
 
 The consumers are Kafka's own (tests/interop/clients/java), with the defaults of both servers. Per event: ms until the
-group was balanced and nothing changed any more, partitions moved, and the longest silence of a partition that stayed
+group was balanced and nothing changed any more, from the subscribe or the close of one that had its connections (`whole_ms`:
+from the making of its consumer), partitions moved, and the longest silence of a partition that stayed
 (`quiet`: the same over 7 s without an event). One line of JSON per server and event: median, smallest, largest.
 """
 import argparse
@@ -41,7 +42,7 @@ def run(server, options, events):
     for line in process.stdout.splitlines():
         event = json.loads(line)
         print(json.dumps({"server": server, **event}), file=sys.stderr, flush=True)
-        for name in ("ms", "moved", "gap_ms"):
+        for name in ("ms", "whole_ms", "moved", "gap_ms"):
             events[server, event["event"]][name].append(event[name])
 
 

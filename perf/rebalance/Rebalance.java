@@ -25,6 +25,7 @@ public class Rebalance {
         final int number;
         final AtomicInteger count = new AtomicInteger();
         volatile boolean isLeaving;
+        volatile long subscribed; // When it did, with a connection and the topic's metadata.
         final Thread thread = new Thread(this);
 
         Member(int number) {
@@ -58,6 +59,8 @@ public class Rebalance {
             config.put("auto.offset.reset", "latest");
             config.put("fetch.max.wait.ms", "100");
             try (var consumer = new KafkaConsumer<>(config, new ByteArrayDeserializer(), new ByteArrayDeserializer())) {
+                consumer.partitionsFor("t");
+                subscribed = System.nanoTime();
                 consumer.subscribe(List.of("t"), this);
                 while (!isLeaving && !isOver) {
                     ConsumerRecords<byte[], byte[]> records = consumer.poll(Duration.ofMillis(50));
@@ -115,13 +118,13 @@ public class Rebalance {
         return longest / 1e6;
     }
 
-    static void report(String event, int round, double ms, int[] before) {
+    static void report(String event, int round, double ms, double wholeMs, int[] before) {
         int moved = 0;
         for (int p = 0; p < partitions; p++) {
             moved += before[p] == owner.get(p) ? 0 : 1;
         }
-        System.out.printf(Locale.ROOT, "{\"event\": \"%s\", \"round\": %d, \"ms\": %.0f, \"moved\": %d, \"gap_ms\": %.0f}%n",
-                          event, round, ms, moved, longestGap(before));
+        System.out.printf(Locale.ROOT, "{\"event\": \"%s\", \"round\": %d, \"ms\": %.0f, \"whole_ms\": %.0f, \"moved\": %d, \"gap_ms\": %.0f}%n",
+                          event, round, ms, wholeMs, moved, longestGap(before));
         System.out.flush();
     }
 
@@ -165,19 +168,20 @@ public class Rebalance {
         for (int round = 0; round < rounds; round++) {
             int[] before = owners();
             Thread.sleep(7000);
-            report("quiet", round, 0, before);
+            report("quiet", round, 0, 0, before);
             before = owners();
             long began = System.nanoTime();
-            members.add(new Member(count + round));
+            Member joiner = new Member(count + round);
+            members.add(joiner);
             long ended = settle(members, 1500);
-            report("join", round, (ended - began) / 1e6, before);
+            report("join", round, (ended - joiner.subscribed) / 1e6, (ended - began) / 1e6, before);
             Thread.sleep(7000);
             before = owners();
             Member leaver = members.remove(members.size() - 1);
             began = System.nanoTime();
             leaver.isLeaving = true;
             ended = settle(members, 1500);
-            report("leave", round, (ended - began) / 1e6, before);
+            report("leave", round, (ended - began) / 1e6, (ended - began) / 1e6, before);
             leaver.thread.join();
         }
         isOver = true;
