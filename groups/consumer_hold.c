@@ -17,6 +17,7 @@ enum {
     SOON_MS_MIN_IMPATIENT = 1000,
     WORTH_US = 1000 * 1000, /* Kept so long it was worth coming back. */
     HURRIED_COUNT_MAX = 4,
+    HOLD_MS_MAX = 8000,      /* franz-go waits 10 s for any answer, whatever the interval. */
     RETURNS_PER_MS_MAX = 5,  /* Of all members of a core. */
     LOOK_US_PER_MEMBER = 10, /* Between two looks for who waits for what was given back. */
     /* With more members on a shard none is kept: some clients send one per second instead. */
@@ -63,11 +64,13 @@ int32_t consumer_hold_rest_ms(struct consumer_member *m, const struct group_call
  * commit comes that is due after the same interval. */
 int32_t consumer_hold_ms(const struct consumer_member *m, const struct group_call *call)
 {
-    if (call->is_impatient) {
-        return m->told_interval_ms - m->told_interval_ms / 4;
+    if (call->is_impatient) { /* What is told while something moves is no time to wait in. */
+        return consumer_is_settled(m->consumer, m) ? m->told_interval_ms / 2 : 0;
     }
-    const int32_t ms = consumer_intervals(m->consumer).heartbeat_interval_ms;
-    return ms - (ms > 2 * SOON_MS_MIN ? SOON_MS_MIN : ms / 4);
+    const int32_t interval_ms = consumer_intervals(m->consumer).heartbeat_interval_ms;
+    const int32_t ms =
+        interval_ms - (interval_ms > 2 * SOON_MS_MIN ? SOON_MS_MIN : interval_ms / 4);
+    return ms < HOLD_MS_MAX ? ms : HOLD_MS_MAX;
 }
 
 static struct group_call *take(struct consumer_member *m)

@@ -34,7 +34,8 @@ struct consumer_resolver {
     struct slice *names;
     size_t names_count;
     size_t names_room;
-    uint32_t next; /* Topic in the metadata. */
+    uint32_t next;    /* Topic in the metadata. */
+    bool is_outdated; /* It has seen some of older topics. */
 };
 
 /* ---- one pattern ---- */
@@ -183,6 +184,13 @@ static void drop_resolver(struct consumer *c)
     c->resolver = NULL;
 }
 
+static void note_stale(struct consumer *c)
+{
+    list_for_each (link, &c->regexes) {
+        container_of(link, struct consumer_regex, link)->is_stale = true;
+    }
+}
+
 void consumer_schedule_resolve(struct consumer *c)
 {
     if (next_stale(c) != NULL) {
@@ -198,6 +206,7 @@ static void on_resolved(struct proposal *p, enum err e)
         return;
     }
     if (e != ERR_OK) {
+        note_stale(c); /* Which of them it was is not kept. */
         group_timer_arm(&c->resolve, p->c->time.now_us + RETRY_US);
         return;
     }
@@ -224,7 +233,7 @@ static bool finish(struct consumer *c, struct consumer_regex *regex)
     list_remove(&regex->link);
     list_push_back(&c->regexes, &regex->link);
     if (is_known(regex, c->resolver)) {
-        regex->is_stale = false;
+        regex->is_stale = c->resolver->is_outdated;
         consumer_schedule_resolve(c);
         return true;
     }
@@ -232,7 +241,7 @@ static bool finish(struct consumer *c, struct consumer_regex *regex)
     if (p == NULL) {
         return false;
     }
-    regex->is_stale = false;
+    regex->is_stale = c->resolver->is_outdated;
     put_result(c->resolver, c->g, p, regex->is_resolved ? regex->version + 1 : 0);
     drop_resolver(c);
     proposal_submit(p);
@@ -270,17 +279,19 @@ static void on_resolve_due(struct group_timer *t)
     }
 }
 
-/* What is under way begins anew: it has seen half of the old topics. */
+/* What is under way goes on, and begins anew behind the others: or no pattern would ever be matched
+ * while topics come faster than that takes. */
 void consumer_resolve_on_metadata(struct consumer *c)
 {
     if (list_is_empty(&c->regexes)) {
         return;
     }
-    list_for_each (link, &c->regexes) {
-        container_of(link, struct consumer_regex, link)->is_stale = true;
+    note_stale(c);
+    if (c->resolver != NULL) {
+        c->resolver->is_outdated = true; /* Its next turn is armed. */
+    } else {
+        consumer_schedule_resolve(c);
     }
-    drop_resolver(c);
-    consumer_schedule_resolve(c);
     const uint64_t now_us = c->g->c->time.now_us;
     if (c->next_look_us <= now_us) {
         c->next_look_us = now_us + PAUSE_US;

@@ -492,7 +492,7 @@ static enum walk_verdict on_entry(struct log_walk *w, const struct scan_result *
         return WALK_ON;
     }
     assert_cmp(entry_last_index(h) + 1, ==, t->cut->index); /* Gaps end below the commit index. */
-    t->pos = entry->pos + entry_size(h->payload_size);
+    t->pos = w->scan.pos; /* Behind an accepted loss, where that is what ends here. */
     t->at = (struct segment_base){
         .index = t->cut->index,
         .offset = h->next_offset,

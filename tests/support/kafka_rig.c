@@ -166,10 +166,10 @@ const void *kafka_rig_answer(struct kafka_rig *g, const struct schema_api *api, 
 {
     kafka_rig_run(g);
     const struct slice received = fake_peer_received(g->peer);
-    struct rbuf r = rbuf_over(received.data + g->read_pos, received.size - g->read_pos);
-    if (rbuf_left(&r) == 0) {
+    if (received.size == g->read_pos) {
         return NULL;
     }
+    struct rbuf r = rbuf_over(received.data + g->read_pos, received.size - g->read_pos);
     const uint32_t size = rbuf_u32(&r);
     cr_assert(ge(sz, rbuf_left(&r), size), "half an answer");
     struct rbuf frame = rbuf_over(r.cursor, size);

@@ -58,7 +58,10 @@ class Client:
             shutil.rmtree(self.installed, ignore_errors=True)
         self.installed.mkdir(parents=True, exist_ok=True)
         for command in self.about["setup"]:
-            done = subprocess.run(self.fill(command), cwd=self.source, capture_output=True, text=True)
+            try:
+                done = subprocess.run(self.fill(command), cwd=self.source, capture_output=True, text=True)
+            except OSError as error:
+                raise Failed(f"{' '.join(command)}: {error}") from error
             if done.returncode:
                 raise Failed(f"{' '.join(command)}: {(done.stderr or done.stdout)[-1500:]}")
         stamp.write_text(digest.hexdigest())

@@ -367,26 +367,34 @@ Test(consumer, who_is_in_stays_in_without_memory_left)
 }
 
 /* Patterns are matched in turns: many topics, and a pattern that has many states. */
-Test(consumer, a_pattern_over_many_topics_takes_turns)
+#define LONG_PATTERN "(a?){100}[ab](a|aa|b|.){40}.*b[0-9]*"
+
+enum {
+    LONG_TOPICS = 300,
+    SOME_LONG_TOPICS = 200, /* More turns than there are between two changes. */
+};
+
+static void add_long_topics(struct rig *r, int count)
 {
-    enum {
-        TOPICS = 300,
-    };
-    struct rig *r = rig_new();
     char name[250];
     memset(name, 'a', sizeof(name) - 1);
-    for (int i = 0; i < TOPICS; i++) {
+    for (int i = 0; i < count; i++) {
         (void)snprintf(name + 200, sizeof(name) - 200, "b%03d", i);
         rig_topic(r, name, 1);
     }
-    const struct consumer_group_heartbeat_response *out =
-        join(r, "a", NULL, "(a?){100}[ab](a|aa|b|.){40}.*b[0-9]*");
+}
+
+Test(consumer, a_pattern_over_many_topics_takes_turns)
+{
+    struct rig *r = rig_new();
+    add_long_topics(r, LONG_TOPICS);
+    const struct consumer_group_heartbeat_response *out = join(r, "a", NULL, LONG_PATTERN);
     cr_assert(eq(i16, out->error_code, KAFKA_NONE));
     cr_assert(eq(sz, out->assignment->topic_partitions_count, 0), "it is not known yet");
     rig_pass_ms(r, 2000);
     cr_assert(rig_has_reached(r, "consumer_resolve_next_turn"));
     out = beat(r, "a", out->member_epoch, NULL);
-    cr_assert(eq(sz, out->assignment->topic_partitions_count, TOPICS));
+    cr_assert(eq(sz, out->assignment->topic_partitions_count, LONG_TOPICS));
     rig_restart(r);
     rig_free(r);
 }
@@ -408,6 +416,48 @@ Test(consumer, patterns_wait_for_their_share)
     rig_pass_ms(r, 30000);
     out = beat(r, "a", out->member_epoch, NULL);
     cr_assert(eq(sz, out->assignment->topic_partitions_count, 1));
+    rig_free(r);
+}
+
+/* Topics come faster than a pattern is matched, which is to wait before each turn: it is matched
+ * against what was there, and not never. */
+Test(consumer, a_pattern_is_matched_while_topics_come)
+{
+    struct rig *r = rig_new();
+    add_long_topics(r, SOME_LONG_TOPICS);
+    const struct consumer_group_heartbeat_response *out = join(r, "a", NULL, LONG_PATTERN);
+    cr_assert(eq(sz, out->assignment->topic_partitions_count, 0), "it is not known yet");
+    r->leader->memory.matching_us = r->now.now_us + 1000 * 1000;
+    for (int i = 0; i < 300; i++) {
+        char name[20];
+        rig_pass_ms(r, 10);
+        (void)snprintf(name, sizeof(name), "other%d", i);
+        rig_topic(r, name, 1);
+    }
+    cr_assert(rig_has_reached(r, "consumer_resolve_waits_for_its_share"));
+    out = beat(r, "a", out->member_epoch, NULL);
+    cr_assert(eq(i16, out->error_code, KAFKA_NONE));
+    cr_assert(ne(ptr, (void *)out->assignment, NULL));
+    cr_assert(eq(sz, out->assignment->topic_partitions_count, SOME_LONG_TOPICS));
+    rig_free(r);
+}
+
+/* What was found could not be written: it is looked for again. */
+Test(consumer, a_pattern_is_matched_again_if_that_could_not_be_kept)
+{
+    struct rig *r = rig_new();
+    rig_topic(r, "t1", 1);
+    const struct consumer_group_heartbeat_response *out = join(r, "a", NULL, "t.*");
+    cr_assert(eq(sz, out->assignment->topic_partitions_count, 1));
+    r->append_err = ERR_NO_SPACE;
+    rig_topic(r, "t2", 1);
+    rig_pass_ms(r, 2000);
+    r->append_err = ERR_OK;
+    rig_pass_ms(r, 3000);
+    out = beat(r, "a", out->member_epoch, NULL);
+    cr_assert(eq(i16, out->error_code, KAFKA_NONE));
+    cr_assert(ne(ptr, (void *)out->assignment, NULL));
+    cr_assert(eq(sz, out->assignment->topic_partitions_count, 2));
     rig_free(r);
 }
 

@@ -124,7 +124,7 @@ Test(consumer_hold, of_the_impatient_is_answered_before_they_give_it_up)
     const int32_t epoch = join(r, "a")->member_epoch;
     for (size_t i = 0; i < sizeof(TOLD_MS) / sizeof(TOLD_MS[0]); i++) {
         const struct rig_call *call = beat_impatient(r, "a", epoch);
-        rig_pass_ms(r, (uint64_t)TOLD_MS[i] * 3 / 4 - 1);
+        rig_pass_ms(r, (uint64_t)TOLD_MS[i] / 2 - 1);
         cr_assert(not(call->is_answered));
         rig_pass_ms(r, 1);
         const response *out = rig_answer(call);
@@ -133,6 +133,34 @@ Test(consumer_hold, of_the_impatient_is_answered_before_they_give_it_up)
     rig_handover(r);
     cr_assert(beat_impatient(r, "a", epoch)->is_answered, "who knows what it was told");
     cr_assert(not(beat_impatient(r, "a", epoch)->is_answered));
+    rig_free(r);
+}
+
+/* It is told to come often while others give back: that is its time limit, too. */
+Test(consumer_hold, of_the_impatient_none_is_kept_while_something_moves)
+{
+    struct rig *r = new_rig();
+    (void)join(r, "a");
+    rig_pass_ms(r, 2000);
+    const response *joined = join_only(r, "b");
+    cr_assert(eq(sz, joined->assignment->topic_partitions_count, 0), "a has all of it");
+    rig_cancel(acknowledge(r, "b", joined));
+    cr_assert(beat_impatient(r, "b", joined->member_epoch)->is_answered);
+    cr_assert(not(beat(r, "b", joined->member_epoch)->is_answered), "the others' is");
+    rig_free(r);
+}
+
+/* franz-go reads for ten seconds at most, whatever it was told. */
+Test(consumer_hold, no_longer_than_clients_read_for)
+{
+    struct rig *r = new_rig();
+    r->intervals.heartbeat_interval_ms = 15000;
+    const int32_t epoch = join(r, "a")->member_epoch;
+    const struct rig_call *call = beat(r, "a", epoch);
+    rig_pass_ms(r, 7999);
+    cr_assert(not(call->is_answered));
+    rig_pass_ms(r, 1);
+    cr_assert(call->is_answered);
     rig_free(r);
 }
 

@@ -529,6 +529,34 @@ Test(recovery, a_cut_in_front_of_an_accepted_loss_forgets_it)
     free(rig);
 }
 
+/* A cut just behind a loss keeps all of that, and what is appended then is not jumped over. */
+Test(recovery, a_cut_behind_an_accepted_loss_keeps_it)
+{
+    struct log_rig *rig = rig_with_blocks(445);
+    spoil(rig, 4, 4, 200);
+    accept_loss(rig);
+    log_rig_start(rig);
+    cr_assert(eq(int, log_rig_open(rig), ERR_OK), "%s", rig->ss.log_text);
+    cr_assert(eq(int, log_rig_cut(rig, 5), ERR_OK));
+    for (int life = 0; life < 2; life++) {
+        for (int n = 0; n < 4; n++) {
+            cr_assert(eq(int, log_rig_append(rig, 2, 100, 1000), ERR_OK));
+            log_rig_flush(rig);
+        }
+        const uint64_t last_index = log_last_index(rig->log);
+        cr_assert(eq(u64, last_index, rig->model_count));
+        cr_assert(eq(u64, log_shared_stats(rig->shared)->losses, 1));
+        expect_passed(rig, 4, 4);
+        log_rig_stop(rig);
+        log_rig_start(rig);
+        cr_assert(eq(int, log_rig_open(rig), ERR_OK), "%s", rig->ss.log_text);
+        cr_assert(eq(u64, log_last_index(rig->log), last_index), "life=%d", life);
+    }
+    log_rig_stop(rig);
+    log_rig_done(rig);
+    free(rig);
+}
+
 /* Only a look: what is damaged stays so. */
 Test(recovery, reading_all_accepts_nothing)
 {
