@@ -113,37 +113,56 @@ size_t cli_group_rows_run(const struct cli_group_rows *rows, size_t first)
 
 /* ---- what is left to read ---- */
 
+/* Asks for one offset of those rows that nothing is in the way of yet. */
 static enum err find(struct client *c,
-                     const struct cli_group_row *rows,
+                     struct cli_group_row *rows,
                      struct client_offset *offsets,
                      size_t count,
                      int64_t timestamp)
 {
+    size_t asked_count = 0;
     for (size_t i = 0; i < count; i++) {
-        offsets[i] = (struct client_offset){
-            .partition = rows[i].partition, .timestamp = timestamp, .offset = -1};
+        if (rows[i].err == ERR_OK) {
+            offsets[asked_count++] =
+                (struct client_offset){.partition = rows[i].partition, .timestamp = timestamp};
+        }
     }
-    return client_find_offsets(c, rows[0].topic, offsets, count);
+    if (asked_count == 0) {
+        return ERR_OK;
+    }
+    enum err e = client_find_offsets(c, rows[0].topic, offsets, asked_count);
+    const struct client_offset *o = offsets;
+    for (size_t i = 0; i < count; i++) {
+        if (rows[i].err != ERR_OK) {
+            continue;
+        }
+        rows[i].err = o->err;
+        if (o->err == ERR_OK) {
+            *(timestamp == CLIENT_OFFSET_START ? &rows[i].start : &rows[i].end) = o->offset;
+        }
+        o++;
+    }
+    return e;
 }
 
+/* The first error of a partition; the client has its words. */
 static enum err find_ends(struct client *c, struct cli_group_row *rows, size_t count)
 {
     struct client_offset *offsets = calloc(count, sizeof(*offsets));
-    enum err e = offsets == NULL ? ERR_BUSY : find(c, rows, offsets, count, CLIENT_OFFSET_START);
-    for (size_t i = 0; e == ERR_OK && i < count; i++) {
-        rows[i].start = offsets[i].offset;
+    if (offsets == NULL) {
+        return ERR_BUSY;
     }
-    e = e == ERR_OK ? find(c, rows, offsets, count, CLIENT_OFFSET_END) : e;
-    for (size_t i = 0; e == ERR_OK && i < count; i++) {
-        rows[i].end = offsets[i].offset;
-        const int64_t committed = rows[i].committed;
-        if (committed >= 0) {
-            rows[i].lag = rows[i].end > committed ? rows[i].end - committed : 0;
-            rows[i].gone = rows[i].start > committed ? rows[i].start - committed : 0;
+    enum err e = find(c, rows, offsets, count, CLIENT_OFFSET_START);
+    const enum err e_of_ends = find(c, rows, offsets, count, CLIENT_OFFSET_END);
+    free(offsets);
+    for (size_t i = 0; i < count; i++) {
+        struct cli_group_row *r = &rows[i];
+        if (r->err == ERR_OK && r->committed >= 0) {
+            r->lag = r->end > r->committed ? r->end - r->committed : 0;
+            r->gone = r->start > r->committed ? r->start - r->committed : 0;
         }
     }
-    free(offsets);
-    return e;
+    return e_of_ends != ERR_OK ? e_of_ends : e;
 }
 
 static enum err find_times(struct client *c, struct cli_group_row *rows, size_t count)
@@ -180,16 +199,35 @@ static enum err find_times(struct client *c, struct cli_group_row *rows, size_t 
     return e;
 }
 
+/* A topic that is gone, a partition that nobody leads. */
+static bool is_absence(enum err e)
+{
+    return e == ERR_TOPIC_UNKNOWN || e == ERR_INVALID || e == ERR_NOT_LEADER;
+}
+
+/* Whether an error is about some partitions, and no reason to say nothing of the others. */
+static bool is_about_some(const struct cli_group_row *rows, size_t count, enum err e)
+{
+    bool is_any_known = is_absence(e) || e == ERR_FAILED || e == ERR_CORRUPT;
+    for (size_t i = 0; i < count; i++) {
+        is_any_known |= rows[i].start >= 0;
+    }
+    return is_any_known;
+}
+
 enum err cli_group_rows_find(struct cli_group_rows *rows, struct client *c, bool has_times)
 {
     for (size_t i = 0; i < rows->count; i += cli_group_rows_run(rows, i)) {
         const size_t count = cli_group_rows_run(rows, i);
         enum err e = find_ends(c, &rows->rows[i], count);
-        if (e == ERR_OK && has_times) {
-            e = find_times(c, &rows->rows[i], count);
+        if (e != ERR_OK && !is_about_some(&rows->rows[i], count, e)) {
+            return e;
         }
-        /* A topic that is gone is no reason to say nothing of the others. */
-        if (e != ERR_OK && e != ERR_TOPIC_UNKNOWN && e != ERR_INVALID && e != ERR_NOT_LEADER) {
+        if (e != ERR_OK && !is_absence(e) && rows->why[0] == '\0') {
+            (void)snprintf(rows->why, sizeof(rows->why), "%s", client_why(c));
+        }
+        e = has_times ? find_times(c, &rows->rows[i], count) : ERR_OK;
+        if (e != ERR_OK && !is_absence(e)) {
             return e;
         }
     }

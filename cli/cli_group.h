@@ -24,12 +24,14 @@ struct cli_group_row {
     int64_t gone;   /* Those of them that the log has no more. */
     int64_t lag_ms; /* From the time of the next record to read until now. */
     int64_t to;     /* Of group seek. */
+    enum err err;   /* Why start or end is not known. */
 };
 
 struct cli_group_rows {
     struct cli_group_row *rows;
     size_t count;
     size_t capacity;
+    char why[CLIENT_WHY_SIZE]; /* What hides figures, in words: the first, but no absence. */
 };
 
 /* Adds a row; a partition may be added more than once. False without memory. */
@@ -43,8 +45,8 @@ void cli_group_rows_done(struct cli_group_rows *rows);
 /* How many rows from first on are of one topic. */
 size_t cli_group_rows_run(const struct cli_group_rows *rows, size_t first);
 
-/* Fills start, end and lag, and with has_times lag_ms. What cannot be known stays -1: the topic may
- * be gone. ERR_OK also then; else the client's error. */
+/* Fills start, end and lag, and with has_times lag_ms. What cannot be known stays -1, partition by
+ * partition: the topic may be gone, or damaged. ERR_OK also then; else the client's error. */
 enum err cli_group_rows_find(struct cli_group_rows *rows, struct client *c, bool has_times);
 
 /* "2 members: a (client-1, /10.0.0.1), b (...)"; text for people. */

@@ -363,6 +363,9 @@ int cli_group_describe(struct cli *cli)
     } else {
         print(&x);
     }
+    if (code == CLI_OK && x.rows.why[0] != '\0') {
+        (void)fprintf(cli->err, "coreflume: %s\n", x.rows.why);
+    }
     cli_group_rows_done(&x.rows);
     client_group_free(x.group);
     client_free(x.client);

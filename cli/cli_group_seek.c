@@ -295,15 +295,28 @@ static int place(struct seek *x, struct cli_group_row *r)
     return r->to == within(r, r->to) ? CLI_OK : say_not_in_log(x, r, r->to);
 }
 
+/* Why a row has no end. */
+static const char *reason_of(enum err e)
+{
+    if (e == ERR_FAILED || e == ERR_CORRUPT) {
+        return "a disk failed, or damage hides them (see /healthz of its node): name the others "
+               "with -t and -p";
+    }
+    if (e == ERR_NOT_LEADER || e == ERR_CLOSED || e == ERR_TIMED_OUT) {
+        return "it has no leader that answers: name the others with -t and -p";
+    }
+    return "is the topic gone? name those to seek in with -t";
+}
+
 static int check_row(struct seek *x, const struct cli_group_row *r)
 {
     if (r->end < 0) {
         return cli_fail(x->cli,
                         CLI_FAILED,
-                        "%s[%" PRId32 "] cannot be asked for its offsets: is the topic gone? name "
-                        "those to seek in with -t",
+                        "%s[%" PRId32 "] cannot be asked for its offsets: %s",
                         r->topic,
-                        r->partition);
+                        r->partition,
+                        reason_of(r->err));
     }
     if (x->step.is_given && r->committed < 0) {
         return cli_fail(x->cli,

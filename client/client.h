@@ -236,9 +236,15 @@ struct client_offset {
     int32_t partition;
     int64_t timestamp; /* ms, or one of the above. In. */
     int64_t offset;    /* Of the first record at or after timestamp; -1: there is none. Out. */
+    /* Out; offset is not touched unless it is ERR_OK:
+     *   ERR_FAILED      the leader's disk fails, or damage hides the offset
+     *   ERR_CORRUPT     damage stands where the record is
+     *   ERR_NOT_LEADER  no leader answers */
+    enum err err;
 };
 
-/* Fills offset of all, or of none. */
+/* Each partition is answered or refused by itself: one that is damaged hides no other. Returns the
+ * first err. */
 enum err client_find_offsets(struct client *c,
                              const char *topic,
                              struct client_offset *offsets,

@@ -17,6 +17,9 @@ struct client_leaders_part {
     int32_t partition;
     bool is_answered;
     bool is_asked;    /* In this round. */
+    bool is_damaged;  /* Its leader said so: when it is said again that is final. */
+    enum err trouble; /* Of the last round: another try may help. */
+    enum err err;     /* No further try helps. */
     int64_t question; /* What they mean is the api's: an offset, a time. */
     int64_t answer;
 };
@@ -26,7 +29,9 @@ struct client_leaders {
     struct client_topic topic;
     struct client_leaders_part *parts;
     size_t parts_count;
-    enum err refusal; /* The first error that no further try helps against. */
+    enum err refusal; /* The first err of a part, */
+    char why[CLIENT_WHY_SIZE];
+    char trouble_why[CLIENT_WHY_SIZE]; /* and the first trouble of the last round. */
     struct client *client;
     struct arena arena; /* Of one request and its answer. */
 };
@@ -43,8 +48,8 @@ struct client_leaders_api {
     void (*read_response)(struct client_leaders *x, const void *response);
 };
 
-/* Partition and question of each part are set. On success all are answered, after an error perhaps
- * some. Looks the topic up:
+/* Partition and question of each part are set. Each is answered then, or has an err; the first of
+ * these is returned. Looks the topic up, and asks nobody with
  * ERR_TOPIC_UNKNOWN; ERR_INVALID for a partition that it does not have. */
 enum err client_leaders_ask(struct client *c,
                             const struct client_leaders_api *api,
@@ -52,6 +57,6 @@ enum err client_leaders_ask(struct client *c,
                             struct client_leaders_part *parts,
                             size_t parts_count);
 
-/* What a broker said of a partition. Retriable errors are taken for no answer; others end it all,
- * when those that came with it are taken too. */
+/* What a broker said of a partition. Retriable errors are taken for no answer, but damage that is
+ * said twice: it does not go away. */
 void client_leaders_take(struct client_leaders *x, int32_t partition, int16_t code, int64_t answer);

@@ -68,6 +68,9 @@ enum err client_find_offsets(struct client *c,
                              size_t offsets_count)
 {
     struct client_leaders_part *parts = calloc(offsets_count + 1, sizeof(*parts));
+    for (size_t i = 0; i < offsets_count; i++) {
+        offsets[i].err = ERR_BUSY;
+    }
     if (parts == NULL) {
         return client_fail(c, ERR_BUSY, "no memory to look for offsets");
     }
@@ -76,8 +79,11 @@ enum err client_find_offsets(struct client *c,
         parts[i].question = offsets[i].timestamp;
     }
     enum err e = client_leaders_ask(c, &find_offsets, topic, parts, offsets_count);
-    for (size_t i = 0; e == ERR_OK && i < offsets_count; i++) {
-        offsets[i].offset = parts[i].answer;
+    for (size_t i = 0; i < offsets_count; i++) {
+        offsets[i].err = parts[i].err;
+        if (parts[i].err == ERR_OK) {
+            offsets[i].offset = parts[i].answer;
+        }
     }
     free(parts);
     return e;

@@ -7,7 +7,7 @@ import shutil
 import urllib.request
 
 from support.check import equal, expect, run_all
-from support.cli import run
+from support.cli import cli, run
 from support.definitions import ask
 from support.node import Node, fresh_dir, refused_start
 from support.wire import Connection, batch, batches
@@ -154,6 +154,30 @@ def test_end_that_damage_hides():
         equal(troubles(node), [("partition_damaged", "hurt-0")], "health")
         expect_served(c, "other", range(RECORDS))
         equal(c.produce("other", 0, batch([b"more"]))[:2], (NONE, RECORDS), "produce to another")
+        equal(node.stop()[0], 0, "exit code")
+
+
+def test_one_partition_of_a_group_is_damaged():
+    """Its figures are not known, those of its topic's others are; a seek that cannot go on says where and why."""
+    data = directory / "wide"
+    options = ("--cores", "0", "--set", "offsets.topic.num.partitions=1")
+    with Node(data, *options) as node:
+        with Connection(node.kafka) as c:
+            equal(c.create_topic("wide", 2), NONE, "create")
+            for partition in range(2):
+                equal(c.produce("wide", partition, batch([b"marked"] * 3))[:2], (NONE, 0), "produce")
+        cli(node, "group", "seek", "g", "-t", "wide", "-o", "1", "--execute").ok()
+        equal(node.stop()[0], 0, "exit code")
+    segment, = (data / "logs" / "wide-0").resolve().glob("*.log")
+    os.truncate(segment, segment.read_bytes().index(b"marked") // 4096 * 4096)
+    with Node(data, *options) as node:
+        done = cli(node, "group", "describe", "g", "--json")
+        rows = [(o["partition"], o["committed"], o["end"], o["lag"]) for o in json.loads(done.out)["offsets"]]
+        equal((done.code, rows), (0, [(0, 1, None, None), (1, 1, 3, 2)]), "describe")
+        expect("wide[0]: the broker's disk failed" in done.err, f"why: {done.err}")
+        for where in (("--by", "1"), ("--by", "-1h"), ("-o", "end")):
+            cli(node, "group", "seek", "g", *where).fails(1, "wide[0] cannot be asked for its offsets: a disk failed")
+        cli(node, "group", "seek", "g", "-t", "wide", "-p", "1", "--by", "1").ok()
         equal(node.stop()[0], 0, "exit code")
 
 

@@ -884,6 +884,39 @@ Test(client_consumer, offsets_are_found_and_what_is_missing_asked_again)
     cr_assert(eq(i64, offsets[1].offset, 10));
 }
 
+/* What a leader says twice of its disk is believed, long before the time is up. */
+Test(client_consumer, a_damaged_partition_hides_no_offset_of_another)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 3);
+    answer_offsets((int16_t[]){KAFKA_NONE, KAFKA_KAFKA_STORAGE_ERROR, KAFKA_NONE}, 3);
+    fake_broker_metadata(&broker, 3);
+    answer_offsets((int16_t[]){KAFKA_NONE, KAFKA_KAFKA_STORAGE_ERROR, KAFKA_NONE}, 3);
+    struct client_offset offsets[] = {{0, 7, -1}, {1, 7, -1}, {2, 7, -1}};
+    cr_assert(eq(int, client_find_offsets(client, "t", offsets, 3), ERR_FAILED));
+    cr_assert(ne(ptr, strstr(client_why(client), "t[1]"), NULL), "%s", client_why(client));
+    for (int i = 0; i < 3; i++) {
+        const int64_t offset = i == 1 ? -1 : i * 10;
+        cr_assert(eq(int, offsets[i].err, i == 1 ? ERR_FAILED : ERR_OK));
+        cr_assert(eq(i64, offsets[i].offset, offset));
+    }
+}
+
+/* A refusal is about one partition: the others are asked for until they answer. */
+Test(client_consumer, a_refused_offset_does_not_end_the_search)
+{
+    fake_broker_connection(&broker);
+    fake_broker_metadata(&broker, 2);
+    answer_offsets((int16_t[]){KAFKA_TOPIC_AUTHORIZATION_FAILED, KAFKA_OFFSET_NOT_AVAILABLE}, 2);
+    fake_broker_metadata(&broker, 2);
+    answer_offsets((int16_t[]){KAFKA_NONE, KAFKA_NONE}, 2);
+    struct client_offset offsets[] = {{0, CLIENT_OFFSET_END, -1}, {1, CLIENT_OFFSET_END, -1}};
+    cr_assert(eq(int, client_find_offsets(client, "t", offsets, 2), ERR_FAILED));
+    cr_assert(ne(ptr, strstr(client_why(client), "denied"), NULL), "%s", client_why(client));
+    cr_assert(eq(int, offsets[0].err, ERR_FAILED));
+    cr_assert(eq(i64, offsets[1].offset, 10));
+}
+
 Test(client_consumer, offsets_of_unknown_partition_change_nothing)
 {
     fake_broker_connection(&broker);
