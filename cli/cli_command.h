@@ -20,6 +20,7 @@ enum {
     CLI_OK = 0,
     CLI_FAILED = 1,
     CLI_USAGE = 2,
+    CLI_DAMAGED = 3, /* log repair looked, and found damage. */
 };
 
 enum cli_kind {

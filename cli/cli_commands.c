@@ -185,7 +185,11 @@ static const char repair_details[] =
     "first is\n"
     "the only way back. With --json: {\"partition\",\"accepted\",\"damaged\":[{\"first_offset\","
     "\"next_offset\",\n"
-    "\"entries\"}],\"accepted_before\":[...]}; null: to an end that nobody knows.\n";
+    "\"entries\"}],\"accepted_before\":[...]}; null: to an end that nobody knows.\n"
+    "\n"
+    "The exit code is 0 where there is no damage, or none any more: given up now, or before. It is "
+    "3 where\n"
+    "damage was found and not given up, and 1 where something failed.\n";
 
 static const char trim_details[] =
     "The records below WHERE are deleted for good; offsets stay as they are. WHERE: end (all "

@@ -1,6 +1,6 @@
 /* coreflume log repair: what of a partition is damaged, and, with --accept-loss, the end of it. The
  * first pass only looks; the second accepts what it finds, as the node's next start would refuse
- * it.
+ * it, and that is what is told. The node cannot start between them.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -10,45 +10,101 @@
 #include "cli/cli_stopped_log.h"
 
 enum {
-    RANGES_MAX = 64, /* As many as a log tells apart. */
+    RANGES_MAX = 64, /* As many as a log tells apart before they are accepted. */
+};
+
+struct ranges {
+    struct log_damage *list;
+    size_t count;
+    bool is_short; /* Memory was. */
 };
 
 struct repair {
     struct cli *cli;
     const char *name;
-    const char *dir;
-    struct log_damage damaged[RANGES_MAX];
-    size_t damaged_count;
-    struct log_damage before[RANGES_MAX]; /* Accepted earlier; the first of them, */
-    size_t before_count;                  /* and how many there are. */
+    bool accepts_loss;
+    struct ranges damaged; /* Or just given up, */
+    struct ranges before;  /* or earlier. */
+    bool is_end_unknown;   /* As the first pass saw it, */
+    uint64_t last_index;   /* and this. */
 };
 
-static void add_before(void *context, const struct log_damage *lost)
+static void add_range(void *context, const struct log_damage *d)
 {
-    struct repair *x = context;
-    if (x->before_count < RANGES_MAX) {
-        x->before[x->before_count] = *lost;
+    struct ranges *r = context;
+    struct log_damage *grown = realloc(r->list, (r->count + 1) * sizeof(*grown));
+    if (grown == NULL) {
+        r->is_short = true;
+        return;
     }
-    x->before_count++;
+    r->list = grown;
+    r->list[r->count++] = *d;
 }
 
-static int pass(struct repair *x, bool accepts_loss)
+static int check_memory(struct repair *x)
+{
+    const bool is_short = x->damaged.is_short || x->before.is_short;
+    return is_short ? cli_fail(x->cli, CLI_FAILED, "no memory to tell the damage") : CLI_OK;
+}
+
+static int look(struct repair *x, const struct log *l)
+{
+    struct log_damage found[RANGES_MAX];
+    const size_t count = log_damage(l, found, RANGES_MAX);
+    for (size_t i = 0; i < count && i < RANGES_MAX; i++) {
+        add_range(&x->damaged, &found[i]);
+    }
+    log_each_loss(l, &x->before, add_range);
+    x->is_end_unknown = log_is_end_unknown(l);
+    x->last_index = log_last_index(l);
+    return check_memory(x);
+}
+
+static bool is_in(const struct ranges *all, const struct log_damage *d)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        if (all->list[i].first_index == d->first_index &&
+            all->list[i].last_index == d->last_index) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What the second pass gave up: it may have found more than the first, and tells all apart. */
+static int look_again(struct repair *x, const struct log *l)
+{
+    struct ranges after = {0};
+    log_each_loss(l, &after, add_range);
+    x->damaged.count = 0;
+    x->damaged.is_short = after.is_short;
+    for (size_t i = 0; i < after.count; i++) {
+        if (!is_in(&x->before, &after.list[i])) {
+            add_range(&x->damaged, &after.list[i]);
+        }
+    }
+    free(after.list);
+    const uint64_t last_index = log_last_index(l);
+    if (last_index < x->last_index || (x->is_end_unknown && last_index == x->last_index)) {
+        add_range(&x->damaged,
+                  &(struct log_damage){.first_index = last_index + 1,
+                                       .last_index = UINT64_MAX,
+                                       .first_offset = log_next_offset(l),
+                                       .next_offset = INT64_MAX});
+    }
+    return check_memory(x);
+}
+
+static int work(struct repair *x, struct cli_stopped_log *sl)
 {
     char why[CLI_STOPPED_WHY_SIZE];
-    struct cli_stopped_log *sl = NULL;
-    const struct cli_stopped_log_open how = {
-        .dir = x->dir, .name = x->name, .accepts_loss = accepts_loss};
-    enum err e = cli_stopped_log_open(&how, why, &sl);
-    if (e != ERR_OK) {
-        return cli_fail(x->cli, CLI_FAILED, "%s", why);
+    const int code = look(x, cli_stopped_log_get(sl));
+    if (code != CLI_OK || !x->accepts_loss || x->damaged.count == 0) {
+        return code;
     }
-    if (!accepts_loss) {
-        struct log *l = cli_stopped_log_get(sl);
-        x->damaged_count = log_damage(l, x->damaged, RANGES_MAX);
-        log_each_loss(l, x, add_before);
-    }
-    e = cli_stopped_log_close(sl, why);
-    return e == ERR_OK ? CLI_OK : cli_fail(x->cli, CLI_FAILED, "%s", why);
+    enum err e = cli_stopped_log_accept_loss(sl, why);
+    return e == ERR_OK ? look_again(x, cli_stopped_log_get(sl))
+                       : cli_fail(x->cli, CLI_FAILED, "%s", why);
 }
 
 static bool is_to_the_end(const struct log_damage *d)
@@ -56,11 +112,11 @@ static bool is_to_the_end(const struct log_damage *d)
     return d->last_index == UINT64_MAX;
 }
 
-static json_t *ranges_json(const struct log_damage *all, size_t count)
+static json_t *ranges_json(const struct ranges *all)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < count && i < RANGES_MAX; i++) {
-        const struct log_damage *d = &all[i];
+    for (size_t i = 0; i < all->count; i++) {
+        const struct log_damage *d = &all->list[i];
         const bool is_end = is_to_the_end(d);
         const uint64_t entries = d->last_index - d->first_index + 1;
         (void)json_array_append_new(
@@ -76,12 +132,11 @@ static json_t *ranges_json(const struct log_damage *all, size_t count)
     return list;
 }
 
-static void
-print_ranges(const struct repair *x, const char *what, const struct log_damage *all, size_t count)
+static void print_ranges(const struct repair *x, const char *what, const struct ranges *all)
 {
     FILE *out = x->cli->out;
-    for (size_t i = 0; i < count && i < RANGES_MAX; i++) {
-        const struct log_damage *d = &all[i];
+    for (size_t i = 0; i < all->count; i++) {
+        const struct log_damage *d = &all->list[i];
         (void)fprintf(out, "%s %s: ", x->name, what);
         if (is_to_the_end(d)) {
             (void)fprintf(out,
@@ -98,53 +153,59 @@ print_ranges(const struct repair *x, const char *what, const struct log_damage *
     }
 }
 
-static int print(const struct repair *x, bool is_accepted)
+static int print(const struct repair *x)
 {
+    const int code = x->damaged.count > 0 && !x->accepts_loss ? CLI_DAMAGED : CLI_OK;
+    FILE *out = x->cli->out;
     if (cli_has(x->cli, "json")) {
-        return cli_print_json(x->cli,
-                              json_pack("{s:s, s:b, s:o, s:o}",
-                                        "partition",
-                                        x->name,
-                                        "accepted",
-                                        is_accepted,
-                                        "damaged",
-                                        ranges_json(x->damaged, x->damaged_count),
-                                        "accepted_before",
-                                        ranges_json(x->before, x->before_count)));
+        const int printed = cli_print_json(x->cli,
+                                           json_pack("{s:s, s:b, s:o, s:o}",
+                                                     "partition",
+                                                     x->name,
+                                                     "accepted",
+                                                     x->accepts_loss,
+                                                     "damaged",
+                                                     ranges_json(&x->damaged),
+                                                     "accepted_before",
+                                                     ranges_json(&x->before)));
+        return printed == CLI_OK ? code : printed;
     }
-    print_ranges(x, "was given up before", x->before, x->before_count);
-    print_ranges(x, is_accepted ? "is given up" : "is damaged", x->damaged, x->damaged_count);
-    if (x->damaged_count == 0) {
-        (void)fprintf(x->cli->out, "%s: no damage\n", x->name);
-    } else if (is_accepted) {
-        (void)fprintf(x->cli->out, "the node can be started\n");
+    print_ranges(x, "was given up before", &x->before);
+    print_ranges(x, x->accepts_loss ? "is given up" : "is damaged", &x->damaged);
+    if (x->damaged.count == 0) {
+        (void)fprintf(out, "%s: no damage\n", x->name);
+    } else if (x->accepts_loss) {
+        (void)fprintf(out, "the node can be started\n");
     } else {
-        (void)fprintf(x->cli->out,
-                      "nothing was changed: put the files back from a copy, or give this up for "
-                      "good with --accept-loss\n");
+        if (x->damaged.count == RANGES_MAX) {
+            (void)fprintf(out, "the last of these may hold good records, which stay\n");
+        }
+        (void)fprintf(out,
+                      "nothing was changed but what any start would: put the files back from a "
+                      "copy, or give this up for good with --accept-loss\n");
     }
-    return CLI_OK;
+    return code;
 }
 
 int cli_log_repair(struct cli *cli)
 {
-    struct repair *x = calloc(1, sizeof(*x));
-    if (x == NULL) {
-        return cli_fail(cli, CLI_FAILED, "no memory");
+    char why[CLI_STOPPED_WHY_SIZE];
+    struct repair x = {
+        .cli = cli, .name = cli->operands[0], .accepts_loss = cli_has(cli, "accept-loss")};
+    const struct cli_stopped_log_open how = {.dir = cli_text(cli, "data-dir", "./data"),
+                                             .name = x.name};
+    struct cli_stopped_log *sl = NULL;
+    if (cli_stopped_log_open(&how, why, &sl) != ERR_OK) {
+        return cli_fail(cli, CLI_FAILED, "%s", why);
     }
-    x->cli = cli;
-    x->name = cli->operands[0];
-    x->dir = cli_text(cli, "data-dir", "./data");
-    const bool accepts_loss = cli_has(cli, "accept-loss");
-    int code = pass(x, false);
-    if (code == CLI_OK && accepts_loss && x->damaged_count == 0) {
-        code = cli_fail(cli, CLI_FAILED, "%s has no damage: there is nothing to accept", x->name);
-    } else if (code == CLI_OK && accepts_loss) {
-        code = pass(x, true);
+    int code = work(&x, sl);
+    if (cli_stopped_log_close(sl, why) != ERR_OK && code == CLI_OK) {
+        code = cli_fail(cli, CLI_FAILED, "%s", why);
     }
     if (code == CLI_OK) {
-        code = print(x, accepts_loss);
+        code = print(&x);
     }
-    free(x);
+    free(x.damaged.list);
+    free(x.before.list);
     return code;
 }

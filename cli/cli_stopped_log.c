@@ -31,6 +31,7 @@ struct cli_stopped_log {
     int lock;
     bool is_locked;
     bool has_shard;
+    bool accepts_loss;
     char trouble[LINE_SIZE]; /* The first error that storage logged; "" = none. */
 
     struct io_backend *backend;
@@ -302,7 +303,7 @@ static enum err open_log(struct cli_stopped_log *sl)
                 .callbacks = &CALLBACKS,
                 .context = sl,
                 .is_all_read = true,
-                .accepts_loss = sl->how.accepts_loss,
+                .accepts_loss = sl->accepts_loss,
             },
             &sl->log);
     }
@@ -335,16 +336,28 @@ static bool is_busy(const struct cli_stopped_log *sl)
            !flusher_is_idle(sl->flusher) || sl->s.io.in_flight_count > 0;
 }
 
+static enum err close_log(struct cli_stopped_log *sl)
+{
+    enum err e = sl->is_failed ? ERR_FAILED : ERR_OK;
+    if (e == ERR_OK && sl->log != NULL) {
+        sl->is_done = false;
+        log_close(sl->log, sl, on_closed);
+        sl->log = NULL;
+        e = run(sl);
+    }
+    while (e == ERR_OK && sl->flusher != NULL && is_busy(sl)) {
+        turn(sl);
+        e = sl->is_failed ? ERR_FAILED : ERR_OK;
+    }
+    if (e == ERR_OK) {
+        log_shared_free(sl->env.shared);
+        sl->env.shared = NULL;
+    }
+    return e;
+}
+
 static enum err close_store(struct cli_stopped_log *sl)
 {
-    while (is_busy(sl) && !sl->is_failed) {
-        turn(sl);
-    }
-    if (sl->is_failed) {
-        return ERR_FAILED;
-    }
-    log_shared_free(sl->env.shared);
-    sl->env.shared = NULL;
     if (sl->store == NULL) {
         return ERR_OK;
     }
@@ -354,20 +367,20 @@ static enum err close_store(struct cli_stopped_log *sl)
     return run(sl);
 }
 
+static enum err refuse_disk(struct cli_stopped_log *sl, enum err e)
+{
+    return refuse(sl, e, "the disk of %s fails: see the kernel's log", sl->how.dir);
+}
+
 /* After a failure of the disk what is in flight stays so: the process ends soon. */
 static enum err end(struct cli_stopped_log *sl)
 {
-    enum err e = sl->is_failed ? ERR_FAILED : ERR_OK;
-    if (e == ERR_OK && sl->log != NULL) {
-        sl->is_done = false;
-        log_close(sl->log, sl, on_closed);
-        e = run(sl);
-    }
-    if (e == ERR_OK && sl->flusher != NULL) {
+    enum err e = close_log(sl);
+    if (e == ERR_OK) {
         e = close_store(sl);
     }
     if (e != ERR_OK) {
-        return refuse(sl, e, "the disk of %s fails: see the kernel's log", sl->how.dir);
+        return refuse_disk(sl, e);
     }
     flusher_free(sl->flusher);
     if (sl->has_shard) {
@@ -430,4 +443,16 @@ enum err cli_stopped_log_open(const struct cli_stopped_log_open *how,
 struct log *cli_stopped_log_get(struct cli_stopped_log *sl)
 {
     return sl->log;
+}
+
+enum err cli_stopped_log_accept_loss(struct cli_stopped_log *sl, char why[CLI_STOPPED_WHY_SIZE])
+{
+    sl->why = why;
+    enum err e = close_log(sl);
+    if (e != ERR_OK) {
+        return refuse_disk(sl, e);
+    }
+    sl->trouble[0] = '\0'; /* That was the damage. */
+    sl->accepts_loss = true;
+    return open_log(sl);
 }

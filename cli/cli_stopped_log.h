@@ -17,7 +17,6 @@ enum {
 struct cli_stopped_log_open {
     const char *dir;  /* The data directory. */
     const char *name; /* "<topic>-<partition>" */
-    bool accepts_loss;
 };
 
 struct cli_stopped_log;
@@ -28,5 +27,8 @@ enum err cli_stopped_log_open(const struct cli_stopped_log_open *how,
                               char why[CLI_STOPPED_WHY_SIZE],
                               struct cli_stopped_log **ret_log);
 struct log *cli_stopped_log_get(struct cli_stopped_log *sl);
+/* Opens the log once more, under the same lock, and gives up what is damaged. What was got before
+ * is gone. On error why says what happened, and only the close is left to call. */
+enum err cli_stopped_log_accept_loss(struct cli_stopped_log *sl, char why[CLI_STOPPED_WHY_SIZE]);
 /* All that was changed is durable, or why says why not; sl is gone. */
 enum err cli_stopped_log_close(struct cli_stopped_log *sl, char why[CLI_STOPPED_WHY_SIZE]);

@@ -13,6 +13,7 @@ from support.node import Node, fresh_dir, refused_start
 from support.wire import Connection, batch, batches
 
 NONE, CORRUPT, COORDINATOR_NOT_AVAILABLE, STORAGE = 0, 2, 15, 56
+FOUND = 3  # What log repair exits with where damage is left.
 RECORDS = 40
 SIZE = 5000
 
@@ -93,17 +94,18 @@ def test_accepted_loss():
         return change
     copy = damaged(flip(17, 18))
     repair = ("log", "repair", "hurt-0", "--data-dir", str(copy))
-    dry = run(*repair, "--json").json()
-    equal(dry, {"partition": "hurt-0", "accepted": False, "accepted_before": [], "damaged": [
-        {"first_offset": i, "next_offset": i + 1, "entries": 1} for i in (17, 18)]}, "dry run")
-    run("log", "repair", "other-0", "--data-dir", str(copy), "--accept-loss").fails(1, "no damage")
+    dry = run(*repair, "--json")
+    equal((dry.code, json.loads(dry.out)), (FOUND, {"partition": "hurt-0", "accepted": False, "accepted_before": [], "damaged": [
+        {"first_offset": i, "next_offset": i + 1, "entries": 1} for i in (17, 18)]}), "dry run")
+    for more in ((), ("--accept-loss",)):
+        equal(run("log", "repair", "other-0", "--data-dir", str(copy), *more).ok().out, "other-0: no damage\n", "healthy")
     run("log", "repair", "nobody-0", "--data-dir", str(copy)).fails(1, "no partition nobody-0")
     with Node(copy, "--cores", "0") as node, Connection(node.kafka) as c:
         equal(c.fetch("hurt", 0, 17)[0], CORRUPT, "a dry run changes nothing")
         run(*repair).fails(1, "stop the node first")
         equal(node.stop()[0], 0, "exit code")
-    run(*repair, "--accept-loss").ok()
-    run(*repair, "--accept-loss").fails(1, "no damage")
+    expect("hurt-0 is given up: offset 17\n" in run(*repair, "--accept-loss").ok().out, "what is given up")
+    expect("hurt-0: no damage\n" in run(*repair, "--accept-loss").ok().out, "again")
     expect("given up before: offset 17\n" in run(*repair).ok().out, "what was given up before")
     for life in range(2):
         with Node(copy, "--cores", "0") as node, Connection(node.kafka) as c:
@@ -120,6 +122,30 @@ def test_accepted_loss():
     with Node(copy, "--cores", "0") as node, Connection(node.kafka) as c:
         equal(c.fetch("hurt", 0, 30)[0], CORRUPT, "nobody has accepted that")
         equal(node.stop()[0], 0, "exit code")
+
+
+def test_many_losses_are_told_one_by_one():
+    """More than a log keeps apart while they are damage: what is given up is exact, and so it is later."""
+    data, count = directory / "many", 140
+    with Node(data, "--cores", "0") as node:
+        with Connection(node.kafka) as c:
+            equal(c.create_topic("many"), NONE, "create")
+            for i in range(count):
+                equal(c.produce("many", 0, batch([b"number-%03d" % i]))[:2], (NONE, i), "produce")
+        equal(node.stop()[0], 0, "exit code")
+    segment, = (data / "logs" / "many-0").resolve().glob("*.log")
+    content = bytearray(segment.read_bytes())
+    lost = range(1, count - 1, 2)
+    for i in lost:
+        content[content.index(b"number-%03d" % i)] ^= 4
+    segment.write_bytes(content)
+    repair = ("log", "repair", "many-0", "--data-dir", str(data), "--json")
+    dry = run(*repair)
+    equal((dry.code, len(json.loads(dry.out)["damaged"])), (FOUND, 64), "dry run")
+    exact = [{"first_offset": i, "next_offset": i + 1, "entries": 1} for i in lost]
+    equal(run(*repair, "--accept-loss").json()["damaged"], exact, "what is given up")
+    again = run(*repair).json()
+    equal((again["damaged"], again["accepted_before"]), ([], exact), "and was")
 
 
 def test_byte_flipped_while_it_runs():
