@@ -1,5 +1,6 @@
 #include "cli/cli_stopped_log.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/clock.h"
+#include "core/edit_distance.h"
 #include "core/io_uring.h"
 #include "core/shard.h"
 #include "storage/dump_values.h"
@@ -19,6 +21,7 @@ enum {
     PATH_SIZE = 4096,
     MEMORY_SIZE = 512 << 20, /* Taken only as far as it is used: one entry may be large. */
     LINE_SIZE = 512,
+    NAME_SIZE = 512,
 };
 
 struct cli_stopped_log {
@@ -82,6 +85,58 @@ static enum err refuse_controller(struct cli_stopped_log *sl)
                   sl->how.name);
 }
 
+struct nearest {
+    const char *wanted;
+    size_t distance; /* Less than this. */
+    char name[NAME_SIZE];
+};
+
+static void on_log(void *context, const char *name)
+{
+    struct nearest *n = context;
+    const size_t distance = strlen(name) < NAME_SIZE ? edit_distance(n->wanted, name) : SIZE_MAX;
+    if (distance > 0 && distance < n->distance) {
+        n->distance = distance;
+        (void)snprintf(n->name, sizeof(n->name), "%s", name);
+    }
+}
+
+/* error: why logs/<name> is no link that can be read; EINVAL: it is none. */
+static enum err refuse_name(struct cli_stopped_log *sl, const char *path, int error)
+{
+    const char *name = sl->how.name;
+    if (error != ENOENT && error != ENOTDIR && error != EINVAL) {
+        return refuse(sl,
+                      ERR_IO,
+                      "cannot read %s: %s%s",
+                      path,
+                      strerror(error),
+                      error == EACCES ? ": run this as the user that the node runs as" : "");
+    }
+    char logs[PATH_SIZE];
+    struct nearest nearest = {.wanted = name, .distance = strlen(name) / 3 + 2};
+    (void)snprintf(logs, sizeof(logs), "%s/logs", sl->how.dir);
+    enum err e = error == EINVAL ? ERR_OK : io_list_dir(&sl->io, logs, &nearest, on_log);
+    if (e != ERR_OK) {
+        return refuse(
+            sl, e, "%s has no logs: give its node's data directory with --data-dir", sl->how.dir);
+    }
+    if (nearest.name[0] != '\0') {
+        return refuse(sl,
+                      ERR_NOT_FOUND,
+                      "no partition %s in %s: did you mean '%s'?",
+                      name,
+                      sl->how.dir,
+                      nearest.name);
+    }
+    return refuse(sl,
+                  ERR_NOT_FOUND,
+                  "no partition %s in %s: give it as TOPIC-PARTITION, and its node's data "
+                  "directory with --data-dir",
+                  name,
+                  sl->how.dir);
+}
+
 /* logs/<name> is a link to <topic id>-<partition>. */
 static enum err find_id(struct cli_stopped_log *sl)
 {
@@ -102,12 +157,7 @@ static enum err find_id(struct cli_stopped_log *sl)
             }
         }
     }
-    return refuse(sl,
-                  ERR_NOT_FOUND,
-                  "no partition %s in %s: give it as TOPIC-PARTITION, and its node's data "
-                  "directory with --data-dir",
-                  sl->how.name,
-                  sl->how.dir);
+    return refuse_name(sl, path, size < 0 ? errno : EINVAL);
 }
 
 static enum err lock_dir(struct cli_stopped_log *sl)
@@ -427,7 +477,7 @@ enum err cli_stopped_log_open(const struct cli_stopped_log_open *how,
     sl->how = *how;
     sl->why = why;
     static enum err (*const steps[])(struct cli_stopped_log *) = {
-        find_id, open_backend, lock_dir, find_store, start_shard, open_store, open_log};
+        open_backend, find_id, lock_dir, find_store, start_shard, open_store, open_log};
     enum err e = ERR_OK;
     for (size_t i = 0; e == ERR_OK && i < sizeof(steps) / sizeof(steps[0]); i++) {
         e = steps[i](sl);

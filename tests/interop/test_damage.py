@@ -99,7 +99,11 @@ def test_accepted_loss():
         {"first_offset": i, "next_offset": i + 1, "entries": 1} for i in (17, 18)]}), "dry run")
     for more in ((), ("--accept-loss",)):
         equal(run("log", "repair", "other-0", "--data-dir", str(copy), *more).ok().out, "other-0: no damage\n", "healthy")
-    run("log", "repair", "nobody-0", "--data-dir", str(copy)).fails(1, "no partition nobody-0")
+    for name, where, why in (("nobody-0", copy, "no partition nobody-0"), ("hrut-0", copy, "did you mean 'hurt-0'?"),
+                             ("hurt-0", copy / "logs", "/logs has no logs: give its node's data directory"),
+                             ("hurt-0", copy / "format.json", "format.json has no logs"),
+                             ("x" * 300, copy, "File name too long")):
+        run("log", "repair", name, "--data-dir", str(where)).fails(1, why)
     with Node(copy, "--cores", "0") as node, Connection(node.kafka) as c:
         equal(c.fetch("hurt", 0, 17)[0], CORRUPT, "a dry run changes nothing")
         run(*repair).fails(1, "stop the node first")
