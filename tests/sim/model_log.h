@@ -30,6 +30,7 @@ struct model_entry {
     int64_t committed_ms;           /* Wall time; of what is committed. */
     bool is_rotten;                 /* Damaged, or hidden. */
     bool is_hidden; /* An open did not find it for what is around it: a read still may. */
+    bool is_unseen; /* Rotten when it was to be replayed: later checkpoints know nothing of it. */
     bool is_gone;   /* An open did not find it, and need not have: nothing is known of it. */
     bool is_empty;  /* It found none of its records. */
 };

@@ -128,6 +128,7 @@ static void take_entry(struct part *p, const struct log_entry *entry)
               p->name,
               entry->index);
     e->is_gone = false;
+    e->is_unseen = false;
     part_producers_take(p, e, entry->index);
 }
 
@@ -277,7 +278,10 @@ static uint64_t check_damage(struct part *p)
                       p->name,
                       index,
                       p->model.flushed_index);
-            found += index <= p->model.last_index && model_log_at(&p->model, index)->is_rotten;
+            if (index <= p->model.last_index && model_log_at(&p->model, index)->is_rotten) {
+                p->model.entries[index - 1].is_unseen = true;
+                found++;
+            }
         }
     }
     uint64_t planted = rotten_above(&p->model, p->restored_index);

@@ -30,7 +30,7 @@ static bool has_sequence(const struct model_entry *e)
 static bool is_lost(const struct part *p, uint64_t index)
 {
     const struct model_entry *e = model_log_at(&p->model, index);
-    return e->is_gone || (e->is_rotten && index > p->restored_index);
+    return e->is_gone || e->is_unseen || (e->is_rotten && index > p->restored_index);
 }
 
 static struct known known_of(const struct part *p, int64_t id)
