@@ -4,7 +4,8 @@
  * All groups of a shard together have a tenth of its core for that, with a second's worth of credit
  * after a rest: however many patterns there are and whatever they cost, they only get late. The
  * measure is steps, not the clock. A pattern that was matched goes behind the others of its group,
- * so that each has its turn, also when topics come faster than they are matched.
+ * so that each of them has its turn, also when topics come faster than they are matched. Between
+ * groups there is no queue: all that wait look again after each turn, and a join may come first.
  */
 #include <stdlib.h>
 #include <string.h>
