@@ -9,6 +9,7 @@ usage: test_group_kills.py [--rounds N] [--seed N]; ORACLE=1: Apache Kafka in th
 """
 import argparse
 import random
+import subprocess
 import sys
 import time
 
@@ -16,9 +17,9 @@ from support.clients import CLIENTS, Client
 from support.group_checks import (check_commits_forward, check_delivered, check_received_by_owner, check_resumed,
                                   check_single_owner)
 from support.group_wire import SimpleCommitter, WireMember
-from support.groups import Group, Producer, Watcher, wait_for
+from support.groups import Group, Producer, Timeout, Watcher, wait_for
 from support.kafka_tools import ORACLE
-from support.node import ROOT, fresh_dir
+from support.node import binary, fresh_dir
 from support.shared import SharedNode
 
 PARTITIONS = 12
@@ -34,6 +35,7 @@ class ProcessGroup:
     def __init__(self, node, client, topic, protocol, directory, losses_max):
         self.losses_max = losses_max
         self.name, self.client, self.topic, self.protocol = f"kills-{protocol}", client, topic, protocol
+        self.node = node
         self.group = Group(PARTITIONS, directory)
         self.watcher = Watcher(node.kafka, self.name, topic, PARTITIONS)
         self.started = 0
@@ -54,9 +56,21 @@ class ProcessGroup:
             member.ask_to_end()
         self.group.join(again)
 
+    def settle(self, when):
+        try:
+            self.group.settle(f"{self.name} {when}", 60)
+        except Timeout as late:
+            raise Timeout(f"{late}\n{self.described()}") from None
+
+    def described(self):
+        """What the broker knows of it."""
+        done = subprocess.run([binary(), "group", "describe", self.name, "--brokers", self.node.kafka, "--json"],
+                              capture_output=True, text=True)
+        return done.stdout + done.stderr
+
     def finish(self, acked):
         """After the last kill: it goes on by itself, and comes to the end of the topic."""
-        self.group.settle(f"{self.name} after the last kill", 60)
+        self.settle("after the last kill")
         wait_for(lambda: f"{self.name}: {len(acked - self.group.received())} of {len(acked)} records not delivered",
                  lambda: acked <= self.group.received(), 60)
         for member in self.group.living:
@@ -91,6 +105,9 @@ class WireGroup:
         self.clients = [make(node.kafka, name, topic, PARTITIONS, f"{name}-{i}") for i in range(count)]
         for client in self.clients:
             client.start()
+
+    def settle(self, when):
+        """It never does."""
 
     def disturb(self, rng):
         """They do it themselves."""
@@ -135,7 +152,10 @@ def report(groups, acked, ends):
 
 def kill_rounds(node, groups, rounds, rng):
     slowest = 0.0
-    for _ in range(rounds):
+    for number in range(rounds):
+        if rng.random() < 0.3: # Else kills come faster than the sessions of classic members that a kill has ended.
+            for group in groups:
+                group.settle(f"before kill {number}")
         time.sleep(rng.uniform(0.2, 1.6))
         for group in groups:
             if rng.random() < 0.4:

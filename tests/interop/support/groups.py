@@ -96,6 +96,11 @@ class Member:
             self.process.wait()
         self.update()
 
+    def last_words(self):
+        if self.process.poll() is not None:
+            return f"ended {self.error_text()}"
+        return "last said " + json.dumps(self.log.events[-1]) if self.log.events else "silent"
+
     def error_text(self):
         return self.errors.read_text()[-300:].strip()
 
@@ -195,8 +200,7 @@ class Group:
 
     def describe(self):
         self.update()
-        parts = [f"{m.name}: {sorted(m.owned)}{'' if m.process.poll() is None else f' ended {m.error_text()}'}" for m in self.living]
-        return "; ".join(parts)
+        return "; ".join(f"{m.name}: {sorted(m.owned)}, {m.last_words()}" for m in self.living)
 
     def is_settled(self, quiet_ns):
         """Every living member has its share, each partition has one owner, and that has been so for a while."""

@@ -204,7 +204,15 @@ static rd_kafka_conf_t *configured(char **argv, struct member *m)
     set(conf, "fetch.wait.max.ms", "100");
     set(conf, "reconnect.backoff.ms", "20");
     set(conf, "reconnect.backoff.max.ms", "200");
-    set(conf, "log_level", "2");
+    /* A broker that ends while it is asked for the topic, before the first join, is not asked again
+     * before that (join state wait-metadata; default 5 minutes). */
+    set(conf, "topic.metadata.refresh.interval.ms", "1000");
+    const char *debug = getenv("LIBRDKAFKA_DEBUG");
+    if (debug == NULL) {
+        set(conf, "log_level", "2");
+    } else {
+        set(conf, "debug", debug);
+    }
     rd_kafka_conf_set_opaque(conf, m);
     rd_kafka_conf_set_rebalance_cb(conf, on_rebalance);
     rd_kafka_conf_set_error_cb(conf, on_error);
