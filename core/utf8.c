@@ -44,6 +44,20 @@ bool utf8_next(struct slice text, size_t *at, uint32_t *ret_code)
     return true;
 }
 
+bool utf8_is_valid(struct slice text)
+{
+    size_t at = 0;
+    size_t before = 0;
+    uint32_t code = 0;
+    while (utf8_next(text, &at, &code)) {
+        if (code == UTF8_REPLACEMENT && at - before == 1) {
+            return false; /* The character itself takes three. */
+        }
+        before = at;
+    }
+    return true;
+}
+
 size_t utf8_units16(struct slice text)
 {
     size_t units = 0;

@@ -17,5 +17,7 @@ enum {
 /* The character at *at, which moves behind it; false at the end. */
 bool utf8_next(struct slice text, size_t *at, uint32_t *ret_code);
 
+bool utf8_is_valid(struct slice text);
+
 /* How many 16-bit units the text takes in UTF-16, as Java counts. */
 size_t utf8_units16(struct slice text);

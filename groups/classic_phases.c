@@ -175,7 +175,7 @@ static void complete_join(struct classic *c)
     c->leader = leader;
     c->generation = group_next_epoch(c->generation);
     c->state = CLASSIC_COMPLETING;
-    classic_coordinator(c)->counters.rebalances++;
+    classic_coordinator(c)->env->counters->rebalances++;
     answer_joins(c);
     arm(c, rebalance_timeout_ms(c));
 }

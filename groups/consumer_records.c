@@ -271,7 +271,7 @@ static enum err apply_epoch(const struct applied *in)
             return damage(e);
         }
     }
-    c->g->c->counters.rebalances +=
+    c->g->c->env->counters->rebalances +=
         c->g->c->is_active && group_epoch_is_later(v.epoch, c->epoch) ? 1 : 0;
     c->has_epoch = !slice_is_null(in->value);
     c->epoch = v.epoch;

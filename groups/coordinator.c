@@ -500,7 +500,7 @@ static enum err apply_record(struct coordinator *c, struct slice key, struct sli
             return RECORDS[i].apply(c, type, key, value);
         }
     }
-    c->counters.records_unknown++;
+    c->env->counters->records_unknown++;
     return ERR_OK;
 }
 

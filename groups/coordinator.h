@@ -46,11 +46,22 @@ struct group_time {
     int64_t wall_ms; /* May jump; timestamps in records. */
 };
 
+/* Of all coordinators of a shard there were: none falls when one goes. */
+struct group_counters {
+    uint64_t records_unknown; /* Of types that this version does not know. */
+    uint64_t commits;         /* OffsetCommit requests that stored something. */
+    uint64_t rebalances;      /* Generations, or group epochs, begun. */
+    uint64_t offsets_expired;
+    uint64_t groups_expired; /* Without members, and their last offsets were. */
+    uint64_t groups_deleted; /* By DeleteGroups. */
+};
+
 /* What coordinators of one shard share. Must outlive them. */
 struct coordinator_env {
     const struct groups_settings *settings;
     const struct metadata *metadata; /* This shard's; read at every event. */
     struct group_memory *memory;     /* What all groups of this shard may take. */
+    struct group_counters *counters;
     uint64_t hash_seed;
     struct rand *rand; /* For the member ids that the coordinator makes. */
     struct logger *log;

@@ -33,15 +33,6 @@ struct classic;
 struct consumer;
 struct offsets;
 
-struct coordinator_counters {
-    uint64_t records_unknown; /* Of types that this version does not know. */
-    uint64_t commits;         /* OffsetCommit requests that stored something. */
-    uint64_t rebalances;      /* Generations, or group epochs, begun. */
-    uint64_t offsets_expired;
-    uint64_t groups_expired; /* Without members, and their last offsets were. */
-    uint64_t groups_deleted; /* By DeleteGroups. */
-};
-
 struct coordinator {
     const struct coordinator_env *env;
     int32_t partition;
@@ -56,7 +47,6 @@ struct coordinator {
     uint32_t metadata_bucket;
     bool is_metadata_newer; /* It changed again meanwhile. */
     struct list proposals;  /* In flight, in order. */
-    struct coordinator_counters counters;
 };
 
 /* A deadline of a group. on_due runs alone (the gate is open), and may propose. */

@@ -69,6 +69,7 @@ struct groups {
     struct group_clock clock; /* All coordinators get their time from it. */
     struct timer pulse;
     struct group_memory memory;
+    struct group_counters counters;
     struct coordinator_env env;
     struct lag *lag; /* NULL = there was no memory for it. */
     struct limits limits;
@@ -701,7 +702,9 @@ static void serve_cancel(struct shard *here, struct xmsg *m)
     struct groups *g = cancel->server;
     call->is_hurried = true;
     if (call->coordinator != NULL) {
-        coordinator_cancel(call->coordinator, call, now_of(g));
+        struct seat *seat = g->seat_of[coordinator_partition(call->coordinator)];
+        coordinator_cancel(seat->coordinator, call, now_of(g));
+        rearm(seat);
     } else if (call->on_cancel != NULL) {
         call->on_cancel(call);
     }
@@ -775,6 +778,7 @@ static void start_lag(struct groups *g)
         .s = g->s,
         .cluster = g->cluster,
         .memory = &g->memory,
+        .counters = &g->counters,
         .context = g,
         .partitions_count = partitions_count,
         .coordinator_at = coordinator_at,
@@ -802,6 +806,7 @@ void groups_start(struct groups *g, struct shard *s, struct cluster *c)
         .settings = g->set->settings,
         .metadata = cluster_metadata(c),
         .memory = &g->memory,
+        .counters = &g->counters,
         .hash_seed = s->hash_seed,
         .rand = &s->rand,
         .log = s->log,

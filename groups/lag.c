@@ -9,6 +9,7 @@
 #include "core/assert.h"
 #include "core/shard.h"
 #include "core/stats.h"
+#include "core/utf8.h"
 #include "groups/classic.h"
 #include "groups/consumer.h"
 #include "groups/group.h"
@@ -20,7 +21,7 @@ enum {
     BUCKETS = 1024,
     TIMES = 8192,
     STEP_LOOKS_MAX = 512, /* Groups and offsets that are looked at in one turn. */
-    LABEL_SIZE = 1024,    /* Longer group ids have no series. */
+    LABEL_SIZE = 1024,    /* Group ids that take half of it have no series. */
 };
 
 #define PERIOD_US (UINT64_C(1000) * LAG_PERIOD_MS)
@@ -110,7 +111,6 @@ static const struct {
 struct totals {
     uint64_t states[STATE_COUNT];
     uint64_t offsets;
-    struct coordinator_counters counters;
     uint64_t is_cut;
     uint64_t unknown_count;
 };
@@ -153,28 +153,34 @@ struct lag {
 
 /* ---- series ---- */
 
-/* Quotes and backslashes are escaped, what is not printable ASCII or UTF-8's is a question mark. */
-static size_t escape(char *to, size_t room, struct slice text)
+/* As the text format wants it: all but these three may stand there, of what is UTF-8. */
+static size_t escape(char *to, struct slice text)
 {
     size_t size = 0;
-    for (size_t i = 0; i < text.size && size + 2 < room; i++) {
+    for (size_t i = 0; i < text.size; i++) {
         const char c = (char)text.data[i];
-        if (c == '"' || c == '\\') {
+        if (c == '"' || c == '\\' || c == '\n') {
             to[size++] = '\\';
         }
-        to[size++] = text.data[i] < ' ' ? '?' : c;
+        to[size++] = c == '\n' ? 'n' : c;
     }
     return size;
 }
 
-/* False if it does not fit. */
+/* One label that is not UTF-8, and all metrics are refused; and a label ends at a NUL here. */
+static bool can_be_label(const struct group *g)
+{
+    return memchr(g->id, 0, g->id_size) == NULL && utf8_is_valid(group_id(g));
+}
+
+/* False if it does not fit, or has no place there. */
 static bool format_topic(char *to, const struct group *g, struct slice topic)
 {
     char id[LABEL_SIZE / 2];
-    const size_t id_size = escape(id, sizeof(id), group_id(g));
-    if (g->id_size * 2 + 2 > sizeof(id)) {
+    if (g->id_size * 2 > sizeof(id) || !can_be_label(g)) {
         return false;
     }
+    const size_t id_size = escape(id, group_id(g));
     const int size = snprintf(to,
                               LABEL_SIZE,
                               "group=\"%.*s\",topic=\"%.*s\"",
@@ -366,16 +372,6 @@ static void count_state(struct totals *t, const struct group *g)
     }
 }
 
-static void add_counters(struct coordinator_counters *to, const struct coordinator_counters *from)
-{
-    to->records_unknown += from->records_unknown;
-    to->commits += from->commits;
-    to->rebalances += from->rebalances;
-    to->offsets_expired += from->offsets_expired;
-    to->groups_expired += from->groups_expired;
-    to->groups_deleted += from->groups_deleted;
-}
-
 static void add_group(struct lag *l, const struct group *g)
 {
     l->g = g;
@@ -422,7 +418,6 @@ static bool gather_more(struct lag *l)
         }
         if (l->bucket == 0) {
             l->buckets_count = c->groups.buckets_count;
-            add_counters(&l->sums.counters, &c->counters);
         } else if (l->buckets_count != c->groups.buckets_count) {
             begin_gathering(l); /* It grew: groups are elsewhere. */
             return true;
@@ -654,7 +649,8 @@ static void add_fixed_stats(struct lag *l)
          .value = &t->offsets},
         {.kind = STAT_GAUGE,
          .name = "coreflume_group_lag_is_cut",
-         .help = "1 if some groups have no lag metrics for their number.",
+         .help = "1 if some groups have no lag metrics: there are too many, or their name is "
+                 "too long or not UTF-8.",
          .value = &t->is_cut},
         {.kind = STAT_GAUGE,
          .name = "coreflume_group_lag_unknown",
@@ -663,27 +659,27 @@ static void add_fixed_stats(struct lag *l)
         {.kind = STAT_COUNTER,
          .name = "coreflume_group_commits_total",
          .help = "OffsetCommit requests that stored something.",
-         .value = &t->counters.commits},
+         .value = &l->o.counters->commits},
         {.kind = STAT_COUNTER,
          .name = "coreflume_group_rebalances_total",
          .help = "Generations and group epochs begun.",
-         .value = &t->counters.rebalances},
+         .value = &l->o.counters->rebalances},
         {.kind = STAT_COUNTER,
          .name = "coreflume_group_offsets_expired_total",
          .help = "Offsets removed by offsets.retention.minutes.",
-         .value = &t->counters.offsets_expired},
+         .value = &l->o.counters->offsets_expired},
         {.kind = STAT_COUNTER,
          .name = "coreflume_groups_expired_total",
          .help = "Groups removed with their last offsets.",
-         .value = &t->counters.groups_expired},
+         .value = &l->o.counters->groups_expired},
         {.kind = STAT_COUNTER,
          .name = "coreflume_groups_deleted_total",
          .help = "Groups removed by DeleteGroups.",
-         .value = &t->counters.groups_deleted},
+         .value = &l->o.counters->groups_deleted},
         {.kind = STAT_COUNTER,
          .name = "coreflume_group_records_unknown_total",
          .help = "Records of __consumer_offsets that this version does not know.",
-         .value = &t->counters.records_unknown},
+         .value = &l->o.counters->records_unknown},
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         add_fixed(l, &all[i]);

@@ -29,6 +29,7 @@
 
 struct cluster;
 struct coordinator;
+struct group_counters;
 struct group_memory;
 struct lag;
 struct shard;
@@ -44,6 +45,7 @@ struct lag_options {
     struct shard *s;
     struct cluster *cluster;
     const struct group_memory *memory;
+    const struct group_counters *counters;
     void *context;
     /* The shard's coordinators are those of partitions below partitions_count; NULL = there is no
      * active one. */

@@ -276,7 +276,7 @@ static void on_commit_applied(struct proposal *p, enum err e)
         go_on_committing(p->g, p->call, at);
         return;
     }
-    p->c->counters.commits += e == ERR_OK ? 1 : 0;
+    p->c->env->counters->commits += e == ERR_OK ? 1 : 0;
     if (e != ERR_OK) {
         fail_commit(p->call->out,
                     at->begin,

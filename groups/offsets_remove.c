@@ -265,7 +265,7 @@ static void on_piece_deleted(struct proposal *p, enum err e)
 static void on_group_deleted(struct proposal *p, enum err e)
 {
     if (e == ERR_OK) {
-        p->c->counters.groups_deleted++;
+        p->c->env->counters->groups_deleted++;
         log_info(p->c->env->log, "group_deleted", "group=%s", p->g->id);
     }
     group_refuse(p->c, p->call, proposal_error(e), NULL);
@@ -449,10 +449,10 @@ static void on_cleaned(struct proposal *p, enum err e)
                  done->orphans_count);
     }
     if (e == ERR_OK && done->is_whole_group) {
-        p->c->counters.groups_expired++;
+        p->c->env->counters->groups_expired++;
         log_info(p->c->env->log, "group_expired", "group=%s", g->id);
     }
-    p->c->counters.offsets_expired += e == ERR_OK ? done->expired_count : 0;
+    p->c->env->counters->offsets_expired += e == ERR_OK ? done->expired_count : 0;
     done->expired_count = 0;
     done->orphans_count = 0;
 }

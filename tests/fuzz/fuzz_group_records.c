@@ -68,6 +68,7 @@ struct node {
     struct rig *g;
     struct coordinator_env env;
     struct group_memory memory;
+    struct group_counters counters;
     struct rand rand;
     struct coordinator *c;
 };
@@ -308,6 +309,7 @@ static void begin_node(struct rig *g, struct node *n, uint64_t seed)
         .settings = &g->settings,
         .metadata = g->metadata,
         .memory = &n->memory,
+        .counters = &n->counters,
         .hash_seed = seed,
         .rand = &n->rand,
         .log = &g->log,

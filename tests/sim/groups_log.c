@@ -366,6 +366,7 @@ void groups_log_start(struct groups_run *run)
             .settings = &run->settings,
             .metadata = run->metadata,
             .memory = &n->memory,
+            .counters = &n->counters,
             .rand = &n->rand,
             .log = &run->log,
             .reached = &run->sim->reached,

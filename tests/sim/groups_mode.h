@@ -62,6 +62,7 @@ struct groups_node {
     struct groups_run *run;
     struct coordinator_env env;
     struct group_memory memory;
+    struct group_counters counters;
     struct rand rand;
     struct coordinator *c;
     size_t applied; /* Of the log. */

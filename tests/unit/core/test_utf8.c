@@ -9,6 +9,7 @@ static const struct {
     uint32_t codes[4];
     size_t count;
     size_t units16;
+    bool is_bad;
 } CASES[] = {
     {"", {0}, 0, 0},
     {"a\x7f", {'a', 0x7f}, 2, 2},
@@ -16,13 +17,14 @@ static const struct {
     {"\xe2\x82\xac", {0x20ac}, 1, 1},
     {"\xf0\x9f\x98\x80", {0x1f600}, 1, 2},
     {"\xf4\x8f\xbf\xbf", {0x10ffff}, 1, 2},
+    {"\xef\xbf\xbd", {0xfffd}, 1, 1}, /* The character itself. */
     /* Cut, too long, surrogates, above the last character, stray bytes: U+FFFD for each byte. */
-    {"\xe2\x82", {0xfffd, 0xfffd}, 2, 2},
-    {"\xc0\x80", {0xfffd, 0xfffd}, 2, 2},
-    {"\xed\xa0\x80", {0xfffd, 0xfffd, 0xfffd}, 3, 3},
-    {"\xf4\x90\x80\x80", {0xfffd, 0xfffd, 0xfffd, 0xfffd}, 4, 4},
-    {"\x80z", {0xfffd, 'z'}, 2, 2},
-    {"\xff", {0xfffd}, 1, 1},
+    {"\xe2\x82", {0xfffd, 0xfffd}, 2, 2, true},
+    {"\xc0\x80", {0xfffd, 0xfffd}, 2, 2, true},
+    {"\xed\xa0\x80", {0xfffd, 0xfffd, 0xfffd}, 3, 3, true},
+    {"\xf4\x90\x80\x80", {0xfffd, 0xfffd, 0xfffd, 0xfffd}, 4, 4, true},
+    {"\x80z", {0xfffd, 'z'}, 2, 2, true},
+    {"\xff", {0xfffd}, 1, 1, true},
 };
 
 Test(utf8, characters_and_units)
@@ -39,5 +41,6 @@ Test(utf8, characters_and_units)
         }
         cr_assert(eq(sz, count, CASES[i].count), "case %zu", i);
         cr_assert(eq(sz, utf8_units16(text), CASES[i].units16), "case %zu", i);
+        cr_assert(eq(int, utf8_is_valid(text), !CASES[i].is_bad), "case %zu", i);
     }
 }

@@ -166,6 +166,7 @@ static void init_node(struct rig *r, struct rig_node *n, uint64_t seed)
         .settings = &r->settings,
         .metadata = r->metadata,
         .memory = &n->memory,
+        .counters = &n->counters,
         .hash_seed = seed,
         .rand = &n->rand,
         .log = &r->log,

@@ -34,6 +34,7 @@ struct rig_node {
     struct rig *r;
     struct coordinator_env env;
     struct group_memory memory;
+    struct group_counters counters;
     struct rand rand;
     struct coordinator *c;
 };

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "groups/groups.h"
+#include "groups/lag.h"
 #include "groups/offsets_table.h"
 #include "groups/settings.h"
 #include "kafka/proto/consumer_group_heartbeat.h"
@@ -692,6 +693,53 @@ static int64_t fetch_patiently(struct node *n, int number)
     }
     cr_fatal("nobody coordinates the group any more");
     return -1;
+}
+
+/* Of all shards. */
+static uint64_t commits_counted(struct node *n)
+{
+    uint64_t count = 0;
+    for (uint16_t i = 0; i < n->sim.shards_count; i++) {
+        list_for_each (link, &n->sim.shards[i].s->stats.all) {
+            const struct stat *st = container_of(link, struct stat, link);
+            if (strcmp(st->name, "coreflume_group_commits_total") == 0) {
+                count += *(const uint64_t *)st->value;
+            }
+        }
+    }
+    return count;
+}
+
+/* Of the metrics, some. */
+static void run_passes(struct node *n)
+{
+    const uint64_t ends_us = n->sim.clock.now_us + (uint64_t)LAG_PERIOD_MS * 1000 * 5;
+    while (n->sim.clock.now_us < ends_us) {
+        sim_node_run(&n->sim, 1);
+    }
+}
+
+/* A counter that falls is taken for a restart, and all that is left of it for an increase. */
+Test(groups, counters_stay_when_a_coordinator_starts_over)
+{
+    struct disk_sim *disk = new_disk();
+    struct node *n = start(disk, 2, 1);
+    make_rare_topic(n);
+    for (int i = 0; i < GROUPS_COUNT; i++) {
+        cr_assert(eq(int, commit(n, 0, i, FIRST_OFFSET), KAFKA_NONE));
+    }
+    run_passes(n);
+    cr_assert(eq(u64, commits_counted(n), GROUPS_COUNT));
+    refusals_left = 1;
+    struct ask *rare = submit(n, 0, new_rare_commit(FIRST_OFFSET));
+    (void)wait_for(n, rare);
+    cr_assert(sim_node_has_logged(&n->sim, "groups_start_over"));
+    cr_assert(eq(i64, fetch_patiently(n, GROUPS_COUNT), FIRST_OFFSET));
+    run_passes(n);
+    cr_assert(le(u64, GROUPS_COUNT, commits_counted(n)));
+    free_ask(rare);
+    stop(n);
+    disk_sim_free(disk);
 }
 
 /* A coordinator that cannot apply what is committed is not what the log says: another one loads the

@@ -82,6 +82,7 @@ static void begin_lag(struct bench *b)
         .s = b->node.shards[0].s,
         .cluster = sim_node_cluster(&b->node, 0),
         .memory = &b->r->leader->memory,
+        .counters = &b->r->leader->counters,
         .context = b,
         .partitions_count = one,
         .coordinator_at = coordinator_at,
@@ -320,6 +321,47 @@ Test(lag, what_is_not_known_is_absent)
     expect_said(b, 1, 1, 1000);
     expect_said(b, -1, -1, -1);
     cr_assert(eq(u64, metric(b, "coreflume_group_lag_unknown"), 2));
+    end(b);
+}
+
+/* Whether there is a metric of the group that stands so in its labels. */
+static bool has_labels(const struct bench *b, const char *group)
+{
+    char labels[64];
+    (void)snprintf(labels, sizeof(labels), "group=\"%s\",topic=\"t\"", group);
+    list_for_each (link, &b->node.shards[0].s->stats.all) {
+        const struct stat *st = container_of(link, struct stat, link);
+        if (strcmp(st->labels, labels) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Prometheus refuses all metrics of a node for one label that is not UTF-8, or that is there twice;
+ * and the names are any client's choice. */
+Test(lag, names_are_shown_as_they_are_or_not_at_all)
+{
+    struct bench *b = begin_bare();
+    (void)add_topic(b, "t", 1, "CreateTime");
+    offsets_commit_one(b->r, "\xff", "t", 0, 0);
+    offsets_commit_one(b->r, "\xc3\xa9\xed\xa0\x80", "t", 0, 0);
+    begin_lag(b);
+    run_one_pass(b);
+    cr_assert(eq(u64, metric(b, "coreflume_group_lag_is_cut"), 1));
+    offsets_commit_one(b->r, "a\x01", "t", 0, 0);
+    offsets_commit_one(b->r, "a\x02", "t", 0, 0);
+    offsets_commit_one(b->r, "\"\\\n", "t", 0, 0);
+    offsets_commit_one(b->r, "\xc3\xa9", "t", 0, 0);
+    run_one_pass(b);
+    static const char *const shown[] = {"a\x01", "a\x02", "\\\"\\\\\\n", "\xc3\xa9"};
+    for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
+        cr_assert(has_labels(b, shown[i]), "%s", shown[i]);
+    }
+    static const char *const hidden[] = {"\xff", "a?", "\xc3\xa9\xed\xa0\x80", "?"};
+    for (size_t i = 0; i < sizeof(hidden) / sizeof(hidden[0]); i++) {
+        cr_assert(eq(int, has_labels(b, hidden[i]), false), "%zu", i);
+    }
     end(b);
 }
 
