@@ -132,10 +132,11 @@ int cli_print_json(struct cli *cli, json_t *json)
     }
     const int result = json_dumpf(json, cli->out, JSON_COMPACT);
     json_decref(json);
-    /* What could not be written is noticed at the end, by cli_main. */
-    (void)result;
     (void)fputc('\n', cli->out);
-    return CLI_OK;
+    /* What could not be written is noticed at the end, by cli_main. */
+    return result == 0 || ferror(cli->out)
+               ? CLI_OK
+               : cli_fail(cli, CLI_FAILED, "no memory for the output: its last line is cut");
 }
 
 /* The length of the UTF-8 character at data, or 0 if it is none. */

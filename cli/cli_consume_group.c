@@ -1,5 +1,6 @@
 /* coreflume consume -g: as a member of a group. What was printed and flushed is committed; a crash
- * in between prints it again, here or at another member. */
+ * in between prints it again, here or at another member. So is where a partition starts that the
+ * group has no offset for: what comes there is printed by whoever has it then. */
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -33,8 +34,8 @@ struct consume {
     uint64_t started_us;
     uint64_t committed_us;
     uint64_t looked_us;
-    bool has_new;    /* Printed, and not committed. */
-    bool has_failed; /* A commit did, and it was said. */
+    bool is_committing; /* Until on_committed. */
+    bool has_failed;    /* A commit did, and it was said. */
 };
 
 /* ---- options ---- */
@@ -84,14 +85,20 @@ static int read_reset(struct consume *x, struct client_consumer_options *ret_opt
 
 /* ---- commits ---- */
 
-static void on_committed(enum err e, const char *why, void *context)
+static void take_commit(struct consume *x, enum err e, const char *why)
 {
-    struct consume *x = context;
     /* Who was put out of the group reads again, or another does: no error. */
     if (e != ERR_OK && e != ERR_CANCELLED && !x->has_failed) {
         x->has_failed = true;
         (void)cli_fail(x->cli, CLI_FAILED, "%s", why);
     }
+}
+
+static void on_committed(enum err e, const char *why, void *context)
+{
+    struct consume *x = context;
+    x->is_committing = false;
+    take_commit(x, e, why);
 }
 
 /* What was printed is out; only then it is done. */
@@ -108,41 +115,32 @@ static void on_revoked(struct client_member *m,
     struct consume *x = context;
     (void)partitions;
     (void)count;
-    if (x->has_new && flush(x)) {
+    if (flush(x)) {
         const enum err e = client_member_commit(m, NULL, 0, COMMIT_MS);
-        on_committed(e, client_why(x->client), x);
-        x->has_new = false;
+        take_commit(x, e, client_why(x->client));
     }
 }
 
-/* Nothing to commit: another member does. */
-static void on_lost(struct client_member *m,
-                    const struct client_topic_partition *partitions,
-                    size_t count,
-                    void *context)
-{
-    (void)m;
-    (void)partitions;
-    (void)count;
-    ((struct consume *)context)->has_new = false;
-}
-
-/* Before a wait everything is out and committed; while there is more, once a second. */
+/* Before a wait everything is out, and committed unless a commit is under way; while there is more,
+ * once a second. Costs nothing if the group has it all. */
 static int commit(struct consume *x, bool has_more)
 {
     const uint64_t now_us = clock_now_us(&x->clock);
     if (ferror(x->cli->out)) {
         return CLI_FAILED; /* cli_main says why. */
     }
-    if (!x->has_new || (has_more && now_us < x->committed_us + COMMIT_EVERY_US)) {
+    if (has_more && now_us < x->committed_us + COMMIT_EVERY_US) {
         return CLI_OK;
     }
     if (!flush(x)) {
         return CLI_FAILED;
     }
-    const enum err e = client_member_commit_async(x->member, NULL, 0, on_committed, x);
-    x->has_new = e != ERR_OK && e != ERR_CANCELLED; /* ERR_BUSY: next time. */
-    x->committed_us = now_us;
+    if (!x->is_committing) {
+        /* What cannot be committed now is the next time. */
+        x->is_committing =
+            client_member_commit_async(x->member, NULL, 0, on_committed, x) == ERR_OK;
+        x->committed_us = now_us;
+    }
     return CLI_OK;
 }
 
@@ -184,6 +182,17 @@ static bool is_over(struct consume *x)
     return cli_stop_take(x->stop_fd) || is_reader_gone(x);
 }
 
+/* What could not be printed is not done. */
+static int print(struct consume *x, const struct client_record *r)
+{
+    const int code = cli_output_print(&x->output, x->cli, r);
+    if (code != CLI_OK) {
+        (void)client_member_seek(
+            x->member, &(struct client_topic_partition){r->topic, r->partition}, r->offset);
+    }
+    return code;
+}
+
 static int run(struct consume *x)
 {
     struct cli *cli = x->cli;
@@ -196,8 +205,7 @@ static int run(struct consume *x)
         }
         int code = CLI_OK;
         if (e == ERR_OK) {
-            code = cli_output_print(&x->output, cli, &record);
-            x->has_new = true;
+            code = print(x, &record);
             left--;
         } else if (cli_has(cli, "exit") && is_at_end(x)) {
             return CLI_OK;
@@ -243,7 +251,6 @@ static int join(struct consume *x)
         .topics_count = (size_t)cli->operands_count,
         .instance_id = cli_text(cli, "instance", NULL),
         .on_revoked = on_revoked,
-        .on_lost = on_lost,
         .context = x,
     };
     int code = read_reset(x, &options.reading);

@@ -266,10 +266,10 @@ static enum err add_record_json(struct dump *d, struct record *record, void *con
                                (json_int_t)record->timestamp,
                                "headers",
                                (int)record->headers_count);
-    cli_json_set_bytes(object, "key", "key_base64", record->key);
-    cli_json_set_bytes(object, "value", "value_base64", record->value);
-    const int failed = json_array_append_new(context, object);
-    return failed == 0 ? ERR_OK : ERR_BUSY;
+    bool is_whole = cli_json_set_bytes(object, "key", "key_base64", record->key);
+    is_whole &= cli_json_set_bytes(object, "value", "value_base64", record->value);
+    is_whole &= json_array_append_new(context, object) == 0;
+    return is_whole ? ERR_OK : ERR_BUSY;
 }
 
 static json_t *

@@ -36,14 +36,11 @@ static json_t *base64_json(struct slice s)
     return text;
 }
 
-void cli_json_set_bytes(json_t *object, const char *name, const char *name_base64, struct slice s)
+bool cli_json_set_bytes(json_t *object, const char *name, const char *name_base64, struct slice s)
 {
     json_t *text = slice_is_null(s) ? json_null() : json_stringn((const char *)s.data, s.size);
-    if (text != NULL) {
-        (void)json_object_set_new(object, name, text);
-    } else {
-        (void)json_object_set_new(object, name_base64, base64_json(s));
-    }
+    return text != NULL ? json_object_set_new(object, name, text) == 0
+                        : json_object_set_new(object, name_base64, base64_json(s)) == 0;
 }
 
 json_t *cli_record_to_json(const char *topic, const struct client_record *r)
@@ -58,15 +55,19 @@ json_t *cli_record_to_json(const char *topic, const struct client_record *r)
                                "timestamp",
                                (json_int_t)r->timestamp);
     json_t *headers = json_array();
-    cli_json_set_bytes(object, "key", "key_base64", r->key);
-    cli_json_set_bytes(object, "value", "value_base64", r->value);
+    bool is_whole = cli_json_set_bytes(object, "key", "key_base64", r->key);
+    is_whole &= cli_json_set_bytes(object, "value", "value_base64", r->value);
     for (size_t i = 0; i < r->headers_count; i++) {
         json_t *header = json_object();
-        cli_json_set_bytes(header, "key", "key_base64", r->headers[i].key);
-        cli_json_set_bytes(header, "value", "value_base64", r->headers[i].value);
-        (void)json_array_append_new(headers, header);
+        is_whole &= cli_json_set_bytes(header, "key", "key_base64", r->headers[i].key);
+        is_whole &= cli_json_set_bytes(header, "value", "value_base64", r->headers[i].value);
+        is_whole &= json_array_append_new(headers, header) == 0;
     }
-    (void)json_object_set_new(object, "headers", headers);
+    is_whole &= json_object_set_new(object, "headers", headers) == 0;
+    if (!is_whole) {
+        json_decref(object);
+        return NULL;
+    }
     return object;
 }
 

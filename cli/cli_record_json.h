@@ -25,8 +25,9 @@ enum {
     CLI_RECORD_WHY_SIZE = 256,
 };
 
-/* Adds name, text or null; or, if the bytes are not UTF-8, name_base64 instead. */
-void cli_json_set_bytes(json_t *object, const char *name, const char *name_base64, struct slice s);
+/* Adds name, text or null; or, if the bytes are not UTF-8, name_base64 instead. False without
+ * memory. */
+bool cli_json_set_bytes(json_t *object, const char *name, const char *name_base64, struct slice s);
 /* The caller frees it. NULL without memory. */
 json_t *cli_record_to_json(const char *topic, const struct client_record *r);
 

@@ -15,7 +15,57 @@ enum {
     COMMIT_SIZE_MAX = 64 << 20,
 };
 
+/* ---- what the group has ---- */
+
+/* Items mostly stand in the order of positions: each is looked for behind the one before, whose
+ * index is *at. */
+static struct client_position *
+position_of(const struct client_member *m, const struct client_commit_item *item, size_t *at)
+{
+    const size_t count = m->reader->positions_count;
+    for (size_t i = 1; i <= count; i++) {
+        const size_t index = (*at + i) % count;
+        struct client_position *p = m->reader->positions[index];
+        if (p->partition == item->partition && slice_equal_string(item->topic, p->topic->name)) {
+            *at = index;
+            return p;
+        }
+    }
+    return NULL;
+}
+
+/* The group will have something else of these, or not: unknown until the commit is answered. */
+static void note_made(const struct client_member *m, const struct client_commit *commit)
+{
+    size_t at = m->reader->positions_count - 1;
+    for (size_t i = 0; i < commit->items_count; i++) {
+        struct client_position *p = position_of(m, &commit->items[i], &at);
+        if (p != NULL) {
+            p->commit_serial = commit->serial;
+            p->committed = CLIENT_OFFSET_UNKNOWN;
+        }
+    }
+}
+
+/* As the answer to a commit says, or (serial 0) to a fetch. Behind a newer commit it says nothing.
+ */
+static void note_stored(struct client_position *p, uint64_t serial, int64_t offset)
+{
+    if (p->commit_serial == serial) {
+        p->committed = offset;
+    }
+}
+
 /* ---- commits: made by the program's thread ---- */
+
+/* As commit->err says. */
+static void finish(struct client_member *m, struct client_commit *commit)
+{
+    commit->is_over = true;
+    list_remove(&commit->link);
+    list_push_back(&m->done_commits, &commit->link);
+    client_changed(m->client);
+}
 
 static struct slice copy(struct arena *arena, const char *text)
 {
@@ -62,12 +112,9 @@ static bool fill_items(const struct client_member *m,
 
 struct client_commit *client_commit_new(struct client_member *m,
                                         const struct client_group_offset *offsets,
-                                        size_t offsets_count,
-                                        enum err *ret_err)
+                                        size_t offsets_count)
 {
-    *ret_err = ERR_BUSY;
-    struct client_commit *commit =
-        m->commits_count < CLIENT_COMMITS_MAX ? calloc(1, sizeof(*commit)) : NULL;
+    struct client_commit *commit = calloc(1, sizeof(*commit));
     if (commit == NULL) {
         return NULL;
     }
@@ -77,23 +124,27 @@ struct client_commit *client_commit_new(struct client_member *m,
         free(commit);
         return NULL;
     }
+    const bool is_first = list_is_empty(&m->commits);
+    commit->serial = ++m->commit_serial;
     commit->deadline_us = client_after_us(m->client, m->client->timeout_ms);
+    note_made(m, commit);
     list_init(&commit->link);
     list_push_back(&m->commits, &commit->link);
     m->commits_count++;
+    if (is_first && offsets_count == 0) {
+        finish(m, commit);
+    }
     client_wake(m->client, 0);
     return commit;
 }
 
-enum err client_commit_positions(struct client_member *m,
-                                 bool (*is_wanted)(const struct client_position *p),
-                                 struct client_commit **ret_commit)
+struct client_commit *client_commit_positions(struct client_member *m,
+                                              bool (*is_wanted)(const struct client_position *p))
 {
     const struct client_consumer *s = m->reader;
-    *ret_commit = NULL;
     struct client_group_offset *offsets = calloc(s->positions_count + 1, sizeof(*offsets));
     if (offsets == NULL) {
-        return ERR_BUSY;
+        return NULL;
     }
     size_t count = 0;
     for (size_t i = 0; i < s->positions_count; i++) {
@@ -104,16 +155,12 @@ enum err client_commit_positions(struct client_member *m,
                 .topic = p->topic->name, .partition = p->partition, .offset = offset};
         }
     }
-    enum err e = ERR_OK;
-    if (count > 0) {
-        *ret_commit = client_commit_new(m, offsets, count, &e);
-        e = *ret_commit != NULL ? ERR_OK : e;
-    }
-    if (*ret_commit != NULL) {
-        (*ret_commit)->is_of_positions = true;
+    struct client_commit *commit = client_commit_new(m, offsets, count);
+    if (commit != NULL) {
+        commit->is_of_positions = true;
     }
     free(offsets);
-    return e;
+    return commit;
 }
 
 void client_commit_free(struct client_member *m, struct client_commit *commit)
@@ -126,15 +173,6 @@ void client_commit_free(struct client_member *m, struct client_commit *commit)
 
 /* ---- the end of one ---- */
 
-/* As commit->err says. */
-static void finish(struct client_member *m, struct client_commit *commit)
-{
-    commit->is_over = true;
-    list_remove(&commit->link);
-    list_push_back(&m->done_commits, &commit->link);
-    client_changed(m->client);
-}
-
 static void end(struct client_member *m, struct client_commit *commit, enum err e, const char *why)
 {
     commit->err = client_say(commit->why, e, "%s", why);
@@ -146,23 +184,6 @@ void client_commits_fail(struct client_member *m, enum err e, const char *why)
     while (!list_is_empty(&m->commits)) {
         end(m, container_of(m->commits.next, struct client_commit, link), e, why);
     }
-}
-
-/* Items mostly stand in the order of positions: each is looked for behind the one before, whose
- * index is *at. */
-static struct client_position *
-position_of(const struct client_member *m, const struct client_commit_item *item, size_t *at)
-{
-    const size_t count = m->reader->positions_count;
-    for (size_t i = 1; i <= count; i++) {
-        const size_t index = (*at + i) % count;
-        struct client_position *p = m->reader->positions[index];
-        if (p->partition == item->partition && slice_equal_string(item->topic, p->topic->name)) {
-            *at = index;
-            return p;
-        }
-    }
-    return NULL;
 }
 
 static void
@@ -283,7 +304,7 @@ static void drop_answered(struct client_member *m, struct client_commit *commit)
         struct client_position *p = position_of(m, &item, &at);
         if (item.code == KAFKA_NONE) {
             if (p != NULL) {
-                p->committed = item.offset;
+                note_stored(p, commit->serial, item.offset);
             }
         } else if (is_of_partition(item.code) && !is_worth_a_try(m, commit, &item, p)) {
             note_refused(m, commit, &item);
@@ -502,7 +523,7 @@ static void send_commit(struct client_member *m, uint64_t *next_us)
         return;
     }
     commit->is_sent = true;
-    commit->serial = x->serial = ++m->commit_serial;
+    x->serial = commit->serial;
     client_member_request_send(x, m->coordinator_id);
 }
 
@@ -516,7 +537,7 @@ static void take_offset(struct client_member *m,
     char why[CLIENT_WHY_SIZE];
     if (code == KAFKA_NONE && answer->committed_offset >= 0) {
         p->failures = 0;
-        p->committed = answer->committed_offset;
+        note_stored(p, 0, answer->committed_offset);
         p->fetch_offset = p->offset = answer->committed_offset;
         return;
     }

@@ -326,6 +326,13 @@ int64_t client_position_offset(const struct client_consumer *s, const struct cli
     return has_more ? s->records.records[s->records_next].offset : p->offset;
 }
 
+void client_position_follow(const struct client_consumer *s, struct client_position *p)
+{
+    if (s->current_position != p && list_is_empty(&p->chunks) && p->fetch_offset >= 0) {
+        p->offset = p->fetch_offset;
+    }
+}
+
 void client_position_drop_ahead(struct client_consumer *s, struct client_position *p)
 {
     const bool is_fetched = p->is_asked && p->fetch_offset >= 0;
@@ -456,10 +463,12 @@ int32_t client_consumer_failed_partition(const struct client_consumer *s)
 /* What was handed out is over. */
 static void leave_current(struct client_consumer *s)
 {
+    struct client_position *p = s->current_position;
     client_chunk_free(s, s->current);
     client_wake(s->client, 0); /* There is room again. */
     s->current = NULL;
     s->current_position = NULL;
+    client_position_follow(s, p);
 }
 
 /* A chunk to read from, taken off its position. False: there is none. */

@@ -52,13 +52,15 @@ struct client_position {
     struct list chunks;
     size_t chunks_size;
     bool is_paused;
-    bool is_asked;       /* A request about it is on its way. */
-    bool is_halted;      /* Nothing is fetched until it is moved. */
-    bool is_leaving;     /* Of a member: about to be given up, nothing is fetched any more. */
-    bool is_new;         /* Of a member: the program was not told yet. */
-    int64_t committed;   /* Of a member: what the group has as far as known, or unknown. */
-    uint32_t failures;   /* In a row. */
-    uint64_t failing_us; /* Since when. */
+    bool is_asked;          /* A request about it is on its way. */
+    bool is_halted;         /* Nothing is fetched until it is moved. */
+    bool is_leaving;        /* Of a member: about to be given up, nothing is fetched any more. */
+    bool is_revoked;        /* ... and the program was told: it comes back as a new one only. */
+    bool is_new;            /* Of a member: the program was not told yet. */
+    int64_t committed;      /* Of a member: what the group surely has, or unknown. */
+    uint64_t commit_serial; /* Of the latest commit that names it; 0: none yet. */
+    uint32_t failures;      /* In a row. */
+    uint64_t failing_us;    /* Since when. */
     uint64_t retry_us;
     enum err err; /* To be told. */
     char why[CLIENT_WHY_SIZE];
@@ -112,6 +114,8 @@ client_position_add(struct client_consumer *s, struct client_topic *topic, int32
 void client_position_remove(struct client_consumer *s, struct client_position *p);
 /* Where the program is: before records that it did not get yet. May be unknown. */
 int64_t client_position_offset(const struct client_consumer *s, const struct client_position *p);
+/* Records in hand or buffered come first; without any the position is where it is fetched. */
+void client_position_follow(const struct client_consumer *s, struct client_position *p);
 /* What is paused must not take room that others need: it is read ahead of again when it goes on.
  */
 void client_position_pause(struct client_consumer *s, struct client_position *p, bool is_paused);

@@ -60,13 +60,15 @@ struct client_member_options {
     const char *assignor;          /* "uniform", "range"; NULL: the broker's choice. */
     uint32_t poll_interval_ms_max; /* Rule 5, and how long giving up partitions may take. 0: 300000.
                                     */
-    uint32_t auto_commit_ms;       /* Positions are committed so often, when partitions are given
-                                      up, and at the end. 0: the program commits. */
+    uint32_t auto_commit_ms;       /* Positions are committed so often by poll and next, also while
+                                      they wait, when partitions are given up, and at the end. 0: the
+                                      program commits. */
     struct client_consumer_options reading; /* Its reset also says where to start without a
                                                committed offset; none: ERR_NOT_FOUND. */
     /* All optional. What was lost is read by others already; without on_lost, on_revoked tells. */
     client_partitions_callback on_assigned; /* Before their first record: time to seek. */
-    client_partitions_callback on_revoked;  /* They are still the member's: time to commit. */
+    client_partitions_callback on_revoked;  /* They are still the member's: time to commit, also
+                                               without waiting. They go when that is over. */
     client_partitions_callback on_lost;
     void *context;
 };
@@ -118,9 +120,11 @@ struct client_group_offset {
     const char *metadata; /* Any text that goes with it, or NULL. */
 };
 
-/* Commits one after the other, never an older behind a newer one. offsets NULL: the positions of
- * all partitions that are the member's, but those of deleted topics. Waits for the answer, and for
- * the commits before it. An error is the first one: the other partitions' offsets are stored.
+/* Commits one after the other, an older never behind a newer one; but if a connection breaks, a
+ * broker may carry out late what came over it. offsets NULL: the positions of all partitions that
+ * are the member's, but those of deleted topics, and those that the group has. Waits for the
+ * answer, and for the commits before it, also if nothing is left to commit. An error is the first
+ * one: the other partitions' offsets are stored.
  *   ERR_CANCELLED  the member was put out of the group, or has given up a partition: others may
  *                  read it already
  *   ERR_TIMED_OUT  no answer within timeout_ms; it may still happen */
@@ -129,7 +133,8 @@ enum err client_member_commit(struct client_member *m,
                               size_t offsets_count,
                               uint32_t timeout_ms);
 /* The same without waiting. on_done, if there is one, is called by a later call of poll, next,
- * commit or close. ERR_BUSY: a hundred are on their way already. */
+ * commit or close, also if there was nothing to commit. ERR_BUSY: a hundred are on their way, or
+ * not told of, already. */
 enum err client_member_commit_async(struct client_member *m,
                                     const struct client_group_offset *offsets,
                                     size_t offsets_count,

@@ -109,6 +109,7 @@ static struct client_member *create(struct client *c, const struct client_member
     }
     m->client = c;
     m->coordinator_id = -1;
+    m->leaving_us = UINT64_MAX;
     list_init(&m->link);
     list_init(&m->requests);
     list_init(&m->topics);
@@ -193,7 +194,7 @@ struct client_position *client_member_find(struct client_member *m,
     for (size_t i = 0; i < s->positions_count; i++) {
         struct client_position *p = s->positions[i];
         if (p->partition == partition->partition && strcmp(p->topic->name, partition->topic) == 0) {
-            return p;
+            return p->is_revoked ? NULL : p;
         }
     }
     return NULL;
@@ -311,10 +312,9 @@ size_t client_member_tell(const struct client_member *m,
     return count;
 }
 
-static bool is_any(const struct client_position *p)
+static bool is_held(const struct client_position *p)
 {
-    (void)p;
-    return true;
+    return !p->is_revoked;
 }
 
 void client_member_assignment(struct client_member *m,
@@ -322,7 +322,7 @@ void client_member_assignment(struct client_member *m,
                               size_t *ret_count)
 {
     client_lock(m->client);
-    *ret_count = client_member_tell(m, is_any, m->listed);
+    *ret_count = client_member_tell(m, is_held, m->listed);
     *ret_partitions = m->listed;
     client_unlock(m->client);
 }

@@ -38,7 +38,8 @@ enum client_member_state {
 };
 
 enum {
-    CLIENT_COMMITS_MAX = 100, /* On their way, or not told of yet. */
+    CLIENT_COMMITS_MAX =
+        100, /* On their way, or not told of yet: before the program may make one. */
 };
 
 /* A partition as the broker names it. */
@@ -87,9 +88,8 @@ struct client_commit {
     size_t items_count;
     bool is_automatic;
     bool is_of_positions; /* The client chose the partitions, not the program. */
-    bool is_waited_for;   /* Who waits frees it. */
     bool is_sent;
-    uint64_t serial; /* Of the request that it was sent with. */
+    uint64_t serial; /* Of the member's commits, as they were made; from 1 on. */
     bool is_over;
     uint32_t failures;
     uint64_t retry_us;
@@ -147,7 +147,7 @@ struct client_member {
     bool is_calling_back;
     bool is_closed;
     uint64_t auto_commit_us; /* The next one. */
-    uint64_t leaving_us;     /* Until then commits are waited for. */
+    uint64_t leaving_us;     /* Until then commits are waited for; UINT64_MAX: nothing goes. */
     struct client_topic_partition failed;
     struct client_topic_partition *told;   /* For callbacks, with room for all positions, */
     struct client_topic_partition *listed; /* and so for client_member_assignment. */
@@ -202,16 +202,15 @@ const struct client_member_topic *client_member_topic_at(const struct client_pos
 
 /* Sends the oldest commit, and asks for the offsets of new positions. */
 void client_commits_turn(struct client_member *m, uint64_t *next_us);
-/* A commit of these, on the list. NULL without memory, or for too many (ret_err says which). */
+/* A commit of these, behind those on the list: also one of nothing, which is over when they are, or
+ * at once. NULL without memory. */
 struct client_commit *client_commit_new(struct client_member *m,
                                         const struct client_group_offset *offsets,
-                                        size_t offsets_count,
-                                        enum err *ret_err);
-/* Of positions as the program left them, if is_wanted says so and the group has another. ERR_OK
- * also if there is nothing to commit; *ret_commit is NULL then. */
-enum err client_commit_positions(struct client_member *m,
-                                 bool (*is_wanted)(const struct client_position *p),
-                                 struct client_commit **ret_commit);
+                                        size_t offsets_count);
+/* Of positions as the program left them, if is_wanted says so, but for those that the group surely
+ * has. NULL without memory. */
+struct client_commit *client_commit_positions(struct client_member *m,
+                                              bool (*is_wanted)(const struct client_position *p));
 void client_commit_free(struct client_member *m, struct client_commit *commit);
 /* Partitions are given up that is_gone is true of: their offsets are sent again in this epoch only.
  * The coordinator takes no commit of it once it let others have them, but one of the next. */

@@ -19,6 +19,17 @@ static bool is_any(const struct client_position *p)
     return true;
 }
 
+/* As far as the program knows. */
+static bool is_held(const struct client_position *p)
+{
+    return !p->is_revoked;
+}
+
+static bool is_to_be_revoked(const struct client_position *p)
+{
+    return p->is_leaving && !p->is_revoked;
+}
+
 static bool is_leaving(const struct client_position *p)
 {
     return p->is_leaving;
@@ -51,30 +62,30 @@ call_back(struct client_member *m, client_partitions_callback callback, position
     m->is_calling_back = false;
 }
 
-/* Commits that are over. The callback may commit again. */
-static void tell_commits(struct client_member *m)
+static void tell_commit(struct client_member *m, struct client_commit *commit)
 {
-    list_for_each_safe (node, &m->done_commits) {
-        struct client_commit *commit = container_of(node, struct client_commit, link);
-        if (commit->is_waited_for) {
-            continue;
-        }
-        if (commit->is_automatic && commit->err != ERR_OK && commit->err != ERR_CANCELLED &&
-            m->err == ERR_OK) {
-            m->err = client_say(m->why, commit->err, "%s", commit->why);
-        }
-        if (commit->on_done == NULL) {
-            client_commit_free(m, commit);
-            continue;
-        }
-        list_remove(&commit->link);
+    if (commit->is_automatic && commit->err != ERR_OK && commit->err != ERR_CANCELLED &&
+        m->err == ERR_OK) {
+        m->err = client_say(m->why, commit->err, "%s", commit->why);
+    }
+    if (commit->on_done != NULL) {
         m->is_calling_back = true;
         client_unlock(m->client);
         commit->on_done(commit->err, commit->why, commit->context);
         client_lock(m->client);
         m->is_calling_back = false;
-        client_commit_free(m, commit);
-        node_next = m->done_commits.next; /* Others may have come or gone. */
+    }
+    client_commit_free(m, commit);
+}
+
+/* Commits that are over. What callbacks commit is told the next time: it may be over at once. */
+static void tell_commits(struct client_member *m)
+{
+    struct list over;
+    list_init(&over);
+    list_splice_back(&over, &m->done_commits);
+    while (!list_is_empty(&over)) {
+        tell_commit(m, container_of(list_pop_front(&over), struct client_commit, link));
     }
 }
 
@@ -99,8 +110,9 @@ static void lose(struct client_member *m)
                         ERR_CANCELLED,
                         "the member was put out of the group, or has left it, before the offsets "
                         "were stored");
-    call_back(m, o->on_lost != NULL ? o->on_lost : o->on_revoked, is_any);
+    call_back(m, o->on_lost != NULL ? o->on_lost : o->on_revoked, is_held);
     remove_positions(m, is_any);
+    m->leaving_us = UINT64_MAX;
     m->target_count = 0;
     m->is_unsettled = false;
     m->is_target_new = false;
@@ -112,6 +124,18 @@ static void lose(struct client_member *m)
     }
 }
 
+/* What it comes to, poll tells. */
+static void commit_automatically(struct client_member *m, position_test is_wanted)
+{
+    struct client_commit *commit =
+        m->options.auto_commit_ms > 0 ? client_commit_positions(m, is_wanted) : NULL;
+    if (commit != NULL) {
+        commit->is_automatic = true;
+    } else if (m->options.auto_commit_ms > 0 && m->err == ERR_OK) {
+        m->err = client_say(m->why, ERR_BUSY, "no memory for an automatic commit");
+    }
+}
+
 /* Marks what goes; from here on nothing of it is handed out or fetched. */
 static bool mark_leaving(struct client_member *m)
 {
@@ -120,7 +144,7 @@ static bool mark_leaving(struct client_member *m)
     bool is_any_leaving = false;
     for (size_t i = 0; i < s->positions_count; i++) {
         struct client_position *p = s->positions[i];
-        const bool is_out = !client_member_target_has(m, p);
+        const bool is_out = p->is_revoked || !client_member_target_has(m, p);
         if (is_out && !p->is_leaving) {
             client_position_drop_ahead(s, p);
             is_any_new = true;
@@ -130,27 +154,40 @@ static bool mark_leaving(struct client_member *m)
     }
     if (is_any_new) {
         m->leaving_us = client_after_us(m->client, m->options.poll_interval_ms_max);
-        struct client_commit *commit = NULL;
-        if (m->options.auto_commit_ms > 0 &&
-            client_commit_positions(m, is_leaving, &commit) == ERR_OK && commit != NULL) {
-            commit->is_automatic = true;
-        }
+        commit_automatically(m, is_leaving);
+    } else if (!is_any_leaving) {
+        m->leaving_us = UINT64_MAX;
     }
     return is_any_leaving;
 }
 
-/* Partitions that are not the member's any more. False: commits have to be over first. */
+/* Or not waited for any more. */
+static bool are_commits_over(const struct client_member *m)
+{
+    return list_is_empty(&m->commits) || client_now_us(m->client) >= m->leaving_us;
+}
+
+/* Partitions that are not the member's any more. False: commits have to be over first, also those
+ * that the program made when it was told. */
 static bool give_up(struct client_member *m)
 {
+    struct client_consumer *s = m->reader;
     if (!mark_leaving(m)) {
         return true;
     }
-    if (!list_is_empty(&m->commits) && client_now_us(m->client) < m->leaving_us) {
+    if (!are_commits_over(m)) {
         return false;
     }
-    call_back(m, m->options.on_revoked, is_leaving);
+    call_back(m, m->options.on_revoked, is_to_be_revoked);
+    for (size_t i = 0; i < s->positions_count; i++) {
+        s->positions[i]->is_revoked |= s->positions[i]->is_leaving;
+    }
+    if (!are_commits_over(m)) {
+        return false;
+    }
     client_commits_give_up(m, is_leaving);
     remove_positions(m, is_leaving);
+    m->leaving_us = UINT64_MAX;
     m->is_owned_due = true;
     return true;
 }
@@ -209,7 +246,6 @@ static void take_new(struct client_member *m)
         s->positions[i]->is_new = false;
     }
     client_member_topics_forget(m);
-    client_consumer_begin(s);
     client_wake(m->client, 0);
 }
 
@@ -231,18 +267,29 @@ static void settle(struct client_member *m)
 
 /* ---- records ---- */
 
+/* By itself, when it is time. */
+static bool may_commit(const struct client_member *m)
+{
+    return m->options.auto_commit_ms > 0 && m->state == CLIENT_MEMBER_IN &&
+           list_is_empty(&m->commits);
+}
+
 static void commit_if_due(struct client_member *m)
 {
-    struct client *c = m->client;
-    if (m->options.auto_commit_ms == 0 || m->state != CLIENT_MEMBER_IN ||
-        client_now_us(c) < m->auto_commit_us || !list_is_empty(&m->commits)) {
-        return;
+    if (may_commit(m) && client_now_us(m->client) >= m->auto_commit_us) {
+        m->auto_commit_us = client_after_us(m->client, m->options.auto_commit_ms);
+        commit_automatically(m, is_staying);
     }
-    struct client_commit *commit = NULL;
-    m->auto_commit_us = client_after_us(c, m->options.auto_commit_ms);
-    if (client_commit_positions(m, is_staying, &commit) == ERR_OK && commit != NULL) {
-        commit->is_automatic = true;
+}
+
+/* When a poll has to look again even if nothing comes. */
+static uint64_t next_look_us(const struct client_member *m, uint64_t deadline_us)
+{
+    uint64_t next_us = deadline_us < m->leaving_us ? deadline_us : m->leaving_us;
+    if (may_commit(m) && m->auto_commit_us < next_us) {
+        next_us = m->auto_commit_us;
     }
+    return next_us;
 }
 
 /* An error of the member as a whole that the program was not told of. */
@@ -264,10 +311,10 @@ wait_for_records(struct client_member *m, uint32_t timeout_ms, char why[CLIENT_W
     struct client *c = m->client;
     struct client_consumer *s = m->reader;
     const uint64_t deadline_us = client_after_us(c, timeout_ms);
-    client_consumer_begin(s);
-    commit_if_due(m);
     for (;;) {
         settle(m);
+        client_consumer_begin(s); /* Callbacks may have moved positions. */
+        commit_if_due(m);
         enum err e = take_error(m, why);
         if (e != ERR_OK) {
             return e;
@@ -277,7 +324,7 @@ wait_for_records(struct client_member *m, uint32_t timeout_ms, char why[CLIENT_W
         if (e != ERR_TIMED_OUT || client_now_us(c) >= deadline_us) {
             return e;
         }
-        client_wait(c, deadline_us);
+        client_wait(c, next_look_us(m, deadline_us));
     }
 }
 
@@ -371,51 +418,50 @@ static enum err new_commit(struct client_member *m,
                           "yet",
                           m->options.group);
     }
-    enum err e = ERR_OK;
-    if (offsets == NULL) {
-        e = client_commit_positions(m, is_any, ret_commit);
-    } else if (count > 0) {
-        *ret_commit = client_commit_new(m, offsets, count, &e);
-        e = *ret_commit != NULL ? ERR_OK : e;
+    if (m->commits_count < CLIENT_COMMITS_MAX) {
+        *ret_commit = offsets == NULL ? client_commit_positions(m, is_held)
+                                      : client_commit_new(m, offsets, count);
     }
-    return e == ERR_OK ? ERR_OK
-                       : client_say(why,
-                                    e,
-                                    "no room for one more commit: %zu are on their way, or not "
-                                    "polled for yet",
-                                    m->commits_count);
+    return *ret_commit != NULL
+               ? ERR_OK
+               : client_say(why,
+                            ERR_BUSY,
+                            "no room for one more commit: %zu are on their way, or not polled for "
+                            "yet",
+                            m->commits_count);
 }
 
-/* The commits so far are over; false: not by the deadline. */
-static bool wait_for_commits(struct client_member *m, uint64_t deadline_us)
+/* The commits so far are over, or it is too late. */
+static void wait_for_commits(struct client_member *m, uint64_t deadline_us)
 {
     struct client *c = m->client;
     while (!list_is_empty(&m->commits) && m->state == CLIENT_MEMBER_IN &&
            client_now_us(c) < deadline_us) {
         client_wait(c, deadline_us);
     }
-    return list_is_empty(&m->commits);
 }
 
-/* What became of the commit, which ends here, over or not. */
-static enum err
-end_commit(struct client_member *m, struct client_commit *commit, char why[CLIENT_WHY_SIZE])
+/* What became of the latest commit. */
+static enum err wait_for_commit(struct client_member *m,
+                                struct client_commit *commit,
+                                uint64_t deadline_us,
+                                char why[CLIENT_WHY_SIZE])
 {
-    enum err e = ERR_OK;
+    commit->deadline_us = deadline_us;
+    wait_for_commits(m, deadline_us);
     if (commit->is_over) {
-        e = client_say(why, commit->err, "%s", commit->why);
+        enum err e = client_say(why, commit->err, "%s", commit->why);
         client_commit_free(m, commit);
-    } else if (m->state != CLIENT_MEMBER_IN) {
-        e = client_say(why,
-                       ERR_CANCELLED,
-                       "the member was put out of group '%s' before the offsets were stored",
-                       m->options.group);
-        commit->is_waited_for = false;
-    } else {
-        e = client_say(why, ERR_TIMED_OUT, "the coordinator did not store the offsets in time");
-        commit->is_waited_for = false; /* It goes on by itself. */
+        return e;
     }
-    return e;
+    /* It goes on by itself. */
+    if (m->state != CLIENT_MEMBER_IN) {
+        return client_say(why,
+                          ERR_CANCELLED,
+                          "the member was put out of group '%s' before the offsets were stored",
+                          m->options.group);
+    }
+    return client_say(why, ERR_TIMED_OUT, "the coordinator did not store the offsets in time");
 }
 
 enum err client_member_commit(struct client_member *m,
@@ -430,11 +476,7 @@ enum err client_member_commit(struct client_member *m,
     enum err e = client_can_wait(c) ? new_commit(m, offsets, offsets_count, &commit, why)
                                     : client_say(why, ERR_INVALID, "a callback must not wait");
     if (commit != NULL) {
-        const uint64_t deadline_us = client_after_us(c, timeout_ms);
-        commit->is_waited_for = true;
-        commit->deadline_us = deadline_us;
-        (void)wait_for_commits(m, deadline_us);
-        e = end_commit(m, commit, why);
+        e = wait_for_commit(m, commit, client_after_us(c, timeout_ms), why);
     }
     if (!m->is_calling_back) {
         tell_commits(m);
@@ -467,20 +509,13 @@ enum err client_member_commit_async(struct client_member *m,
 static enum err
 finish_commits(struct client_member *m, uint64_t deadline_us, char why[CLIENT_WHY_SIZE])
 {
-    struct client_commit *commit = NULL;
-    enum err e = ERR_OK;
-    if (m->options.auto_commit_ms > 0) {
-        e = client_commit_positions(m, is_any, &commit);
-        if (e != ERR_OK) {
-            (void)client_say(why, e, "no memory for the last commit");
-        }
+    if (m->options.auto_commit_ms == 0) {
+        wait_for_commits(m, deadline_us);
+        return ERR_OK;
     }
-    if (commit != NULL) {
-        commit->is_waited_for = true;
-        commit->deadline_us = deadline_us;
-    }
-    (void)wait_for_commits(m, deadline_us);
-    return commit != NULL ? end_commit(m, commit, why) : e;
+    struct client_commit *commit = client_commit_positions(m, is_held);
+    return commit == NULL ? client_say(why, ERR_BUSY, "no memory for the last commit")
+                          : wait_for_commit(m, commit, deadline_us, why);
 }
 
 /* With the lock. */
@@ -494,16 +529,16 @@ close_member(struct client_member *m, uint64_t deadline_us, char why[CLIENT_WHY_
         e = finish_commits(m, deadline_us, why);
     }
     const bool is_lost = m->state != CLIENT_MEMBER_IN;
-    call_back(m, is_lost && o->on_lost != NULL ? o->on_lost : o->on_revoked, is_any);
-    (void)wait_for_commits(m, deadline_us); /* Of the callback's. */
+    call_back(m, is_lost && o->on_lost != NULL ? o->on_lost : o->on_revoked, is_held);
+    wait_for_commits(m, deadline_us); /* Of the callback's. */
     client_commits_fail(m, ERR_CANCELLED, "the member was closed before the offsets were stored");
-    tell_commits(m);
     remove_positions(m, is_any);
     if (m->state != CLIENT_MEMBER_LOST) {
         client_member_leave(m);
     }
     m->state = CLIENT_MEMBER_OUT;
     client_wake(c, 0);
+    tell_commits(m); /* Callbacks make no new ones now. */
     while ((m->is_leave_due || m->beats_count > 0) && client_now_us(c) < deadline_us) {
         client_wait(c, deadline_us);
     }

@@ -19,9 +19,7 @@ static void take_start(struct client_consumer *s, struct client_position *p, int
     }
     p->failures = 0;
     p->fetch_offset = offset;
-    if (list_is_empty(&p->chunks)) {
-        p->offset = offset;
-    }
+    client_position_follow(s, p);
 }
 
 static void take_partition(struct client_consumer *s,

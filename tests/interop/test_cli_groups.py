@@ -147,6 +147,20 @@ def test_what_was_printed_is_committed():
         equal(len(two.lines), 1000, "each once")
 
 
+def test_where_it_begins_is_committed():
+    """-o end: what comes when nobody has the partition any more, before anything was printed of it, is printed by the next."""
+    with server("cli_groups_end") as node:
+        cli(node, "topic", "create", "t").ok()
+        cli(node, "produce", "t", text_in="old\n").ok()
+        with Member(node, "t", "-g", "g", "-o", "end") as one:
+            wait_for(lambda: shares(node, "g") == [1])
+            wait_for(lambda: [o["committed"] for o in describe(node, "g")["offsets"]] == [1])
+            equal(one.end(), (0, ""), "told to stop")
+        equal(one.lines, [], "nothing printed")
+        cli(node, "produce", "t", text_in="new\n").ok()
+        equal(cli(node, "consume", "t", "-g", "g", "-o", "end", "-e").lines(), ["new"], "goes on where the first began")
+
+
 def test_a_killed_member_s_records_come_again_elsewhere():
     """kill -9 with records printed and not committed: another gets its partitions after the session timeout, and reads them again."""
     short = ("group.consumer.min.session.timeout.ms=1000", "group.consumer.session.timeout.ms=3000",

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cli_client.h"
 #include "cli/cli_record_json.h"
 
 static struct cli_record_json memory;
@@ -76,6 +77,49 @@ Test(cli_record_json, what_is_printed_is_read_again)
             .headers_count = i % 3,
         });
     }
+}
+
+/* ---- without memory ---- */
+
+static size_t allocations_left;
+
+static void *scarce_malloc(size_t size)
+{
+    return allocations_left > 0 && allocations_left-- > 0 ? malloc(size) : NULL;
+}
+
+/* Printed whole, or said not to be: what is not printed must not count as done. */
+Test(cli_record_json, without_memory_a_record_is_not_printed_in_part)
+{
+    static const struct client_header headers[] = {
+        {.key = {.data = (const uint8_t *)"k", .size = 1}, .value = {0}},
+    };
+    const struct client_record r = {.offset = 7,
+                                    .key = slice_of_string("key"),
+                                    .value = slice_of("\xFF", 1),
+                                    .headers = headers,
+                                    .headers_count = 1};
+    static const char wanted[] =
+        "{\"topic\":\"t\",\"partition\":0,\"offset\":7,\"timestamp\":0,\"key\":\"key\","
+        "\"value_base64\":\"/w==\",\"headers\":[{\"key\":\"k\",\"value\":null}]}\n";
+    size_t printed_count = 0;
+    json_set_alloc_funcs(scarce_malloc, free);
+    for (size_t count = 0; count < 200; count++) {
+        char out[512] = "";
+        char err[512] = "";
+        struct cli cli = {.out = fmemopen(out, sizeof(out), "w"),
+                          .err = fmemopen(err, sizeof(err), "w")};
+        allocations_left = count;
+        const int code = cli_print_json(&cli, cli_record_to_json("t", &r));
+        (void)fclose(cli.out);
+        (void)fclose(cli.err);
+        cr_assert(eq(int, code == CLI_OK, strstr(out, wanted) == out), "%zu: %s", count, out);
+        cr_assert(eq(int, code == CLI_OK, strstr(err, "no memory") == NULL), "%zu: %s", count, err);
+        printed_count += code == CLI_OK;
+    }
+    json_set_alloc_funcs(malloc, free);
+    cr_assert(lt(sz, 0, printed_count));
+    cr_assert(lt(sz, printed_count, 200));
 }
 
 struct good_row {

@@ -18,7 +18,7 @@
 #include "storage/batch.h"
 
 enum {
-    RECORDS_MAX = 10, /* Of one answer. */
+    RECORDS_MAX = 10, /* Of one batch. */
 };
 
 static const struct uuid topic_id = {.bytes = {7}};
@@ -268,7 +268,7 @@ static void answer_starts(struct fake_group *g, const struct fake_request *r)
         partitions[i].partition_index = asked->partitions[i].partition_index;
         partitions[i].offset = asked->partitions[i].timestamp == CLIENT_OFFSET_END
                                    ? g->ends[partitions[i].partition_index]
-                                   : 0;
+                                   : g->starts[partitions[i].partition_index];
     }
     topic.name = slice_of_string("t");
     topic.partitions = partitions;
@@ -278,25 +278,36 @@ static void answer_starts(struct fake_group *g, const struct fake_request *r)
     fake_broker_reply(&g->broker, r, &response);
 }
 
-/* A batch of records whose values are their offsets. */
-static struct slice records_from(struct fake_group *g, int32_t partition, int64_t offset)
+/* A batch of records whose values are their offsets. Returns the offset behind it. */
+static int64_t
+add_batch(const struct fake_group *g, int32_t partition, int64_t offset, struct wbuf *w)
 {
-    const int64_t end = g->ends[partition];
+    const int64_t left = g->ends[partition] - offset;
+    const int64_t end = offset + (left < RECORDS_MAX ? left : RECORDS_MAX);
     const int64_t timestamp = has_bit(g->timeless, partition) ? -1 : 1000;
+    const size_t at = w->size;
     struct batch_builder b;
-    struct wbuf w;
     const struct batch_identity nobody = {-1, -1, -1};
-    wbuf_init(&w, 1 << 20);
     batch_builder_init(&b, 1 << 20);
-    for (int64_t i = offset; i < end && i < offset + RECORDS_MAX; i++) {
+    for (int64_t i = offset; i < end; i++) {
         char text[32];
         (void)snprintf(text, sizeof(text), "%d", (int)i);
         const struct batch_record record = {.timestamp = timestamp, .value = slice_of_string(text)};
         cr_assert(batch_builder_add(&b, &record) == ERR_OK);
     }
-    cr_assert(batch_builder_finish(&b, CODEC_NONE, &nobody, &w) == ERR_OK);
-    batch_stamp(w.data, offset, 1);
+    cr_assert(batch_builder_finish(&b, CODEC_NONE, &nobody, w) == ERR_OK);
+    batch_stamp(w->data + at, offset, 1);
     batch_builder_done(&b);
+    return end;
+}
+
+static struct slice records_from(struct fake_group *g, int32_t partition, int64_t offset)
+{
+    struct wbuf w;
+    wbuf_init(&w, 1 << 20);
+    for (size_t i = 0; i <= g->more_batches && offset < g->ends[partition]; i++) {
+        offset = add_batch(g, partition, offset, &w);
+    }
     uint8_t *copy = make(g, w.size, 1);
     memcpy(copy, w.data, w.size);
     copy[w.size - 1] ^= has_bit(g->damaged, partition);
@@ -323,7 +334,10 @@ static void answer_fetch(struct fake_group *g, const struct fake_request *r, boo
         partitions[i].partition_index = partition;
         partitions[i].high_watermark = g->ends[partition];
         partitions[i].last_stable_offset = g->ends[partition];
-        if (offset < g->ends[partition] && !has_bit(g->stuck, partition)) {
+        if (offset < g->starts[partition]) {
+            partitions[i].error_code = KAFKA_OFFSET_OUT_OF_RANGE;
+            has_some = true;
+        } else if (offset < g->ends[partition] && !has_bit(g->stuck, partition)) {
             partitions[i].records = records_from(g, partition, offset);
             has_some = true;
         }

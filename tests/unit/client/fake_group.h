@@ -36,11 +36,13 @@ struct fake_group {
     bool has_kept;
     int32_t coordinator; /* Its port is FAKE_PORT - FAKE_NODE_ID + this. */
     int64_t committed[FAKE_GROUP_PARTITIONS];
+    int64_t starts[FAKE_GROUP_PARTITIONS]; /* What is before is gone. */
     int64_t ends[FAKE_GROUP_PARTITIONS];
-    uint32_t timeless; /* Whose records were written without a time, a bit for each. */
-    uint32_t stuck;    /* Of which nothing is read, as of a slow disk. */
-    uint32_t damaged;  /* Whose batches fail their check. */
-    uint32_t refused;  /* Whose offsets are not taken, as refused_code says. */
+    size_t more_batches; /* In one answer than one, of ten records each. */
+    uint32_t timeless;   /* Whose records were written without a time, a bit for each. */
+    uint32_t stuck;      /* Of which nothing is read, as of a slow disk. */
+    uint32_t damaged;    /* Whose batches fail their check. */
+    uint32_t refused;    /* Whose offsets are not taken, as refused_code says. */
     int16_t refused_code;
     struct fake_request held; /* A Fetch that found nothing. */
     uint64_t held_until_us;   /* 0: there is none. */

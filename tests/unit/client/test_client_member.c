@@ -1,149 +1,16 @@
 /* Members of groups: what they say to the coordinator, in which order, and what the program gets.
- * Over a broker that answers from a state (fake_group.h), with a clock that jumps. */
+ * Over a broker that answers from a state (fake_group.h), with a clock that jumps. Their commits:
+ * test_client_member_commits.c. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "client/client_group.h"
-#include "client/client_member.h"
 #include "kafka/proto/api_keys.h"
 #include "kafka/proto/error_codes.h"
 
-#include "tests/unit/client/fake_group.h"
+#include "tests/unit/client/member_rig.h"
 
-enum {
-    WAIT_MS = 400, /* Less than a request may take: nobody gives up. */
-    SECOND_US = 1000000,
-};
-
-static struct fake_group group;
-static struct client *client;
-static struct client_member *member;
-static const char *const topics[] = {"t"};
-static char told[1024]; /* What callbacks were told: "+0,1 -1 !0 ok no ". */
-static struct client_member_options options;
-
-static void tell(char sign, const struct client_topic_partition *partitions, size_t count)
-{
-    char text[64];
-    for (size_t i = 0; i < count; i++) {
-        cr_assert(strcmp(partitions[i].topic, "t") == 0);
-        (void)snprintf(text, sizeof(text), "%c%d ", sign, partitions[i].partition);
-        (void)strncat(told, text, sizeof(told) - strlen(told) - 1);
-    }
-}
-
-static void on_assigned(struct client_member *m,
-                        const struct client_topic_partition *partitions,
-                        size_t count,
-                        void *context)
-{
-    (void)m;
-    (void)context;
-    tell('+', partitions, count);
-}
-
-static void on_revoked(struct client_member *m,
-                       const struct client_topic_partition *partitions,
-                       size_t count,
-                       void *context)
-{
-    (void)m;
-    (void)context;
-    tell('-', partitions, count);
-}
-
-static void on_lost(struct client_member *m,
-                    const struct client_topic_partition *partitions,
-                    size_t count,
-                    void *context)
-{
-    (void)m;
-    (void)context;
-    tell('!', partitions, count);
-}
-
-static void on_committed(enum err e, const char *why, void *context)
-{
-    (void)why;
-    (void)context;
-    (void)strncat(told, e == ERR_OK ? "ok " : "no ", sizeof(told) - strlen(told) - 1);
-}
-
-static void setup(void)
-{
-    fake_group_init(&group);
-    client = fake_group_client(&group);
-    member = NULL;
-    told[0] = '\0';
-    options = (struct client_member_options){
-        .group = "g",
-        .topics = topics,
-        .topics_count = 1,
-        .reading.reset = CLIENT_RESET_START,
-        .on_assigned = on_assigned,
-        .on_revoked = on_revoked,
-        .on_lost = on_lost,
-    };
-}
-
-static void teardown(void)
-{
-    client_member_free(member);
-    member = NULL;
-    client_free(client);
-    fake_group_done(&group);
-}
-
-TestSuite(client_member, .init = setup, .fini = teardown);
-
-static void expect_told(const char *wanted)
-{
-    cr_assert(strcmp(told, wanted) == 0, "told '%s', wanted '%s'", told, wanted);
-    told[0] = '\0';
-}
-
-static void expect_record(int32_t partition, int64_t offset)
-{
-    struct client_record r;
-    enum err e = client_member_next(member, WAIT_MS, &r);
-    cr_assert(e == ERR_OK, "%d@%d: %s", partition, (int)offset, client_why(client));
-    cr_assert(eq(i32, r.partition, partition));
-    cr_assert(eq(i64, r.offset, offset));
-    cr_assert(strcmp(r.topic, "t") == 0);
-}
-
-static void expect_nothing(enum err wanted)
-{
-    struct client_record r;
-    enum err e = client_member_next(member, WAIT_MS, &r);
-    cr_assert(eq(int, e, wanted), "%s", client_why(client));
-}
-
-static void start(void)
-{
-    enum err e = client_member_new(client, &options, &member);
-    cr_assert(e == ERR_OK, "%s", client_why(client));
-}
-
-/* A member that has read its one partition up to the end, and was quiet since. */
-static void start_with(uint32_t partitions)
-{
-    fake_group_assign(&group, 1, partitions);
-    start();
-    for (int32_t i = 0; i < FAKE_GROUP_PARTITIONS; i++) {
-        for (int64_t offset = 0; (partitions & (1U << i)) && offset < group.ends[i]; offset++) {
-            expect_record(i, offset);
-        }
-    }
-    expect_nothing(ERR_TIMED_OUT);
-    group.trace_size = 0;
-    told[0] = '\0';
-}
-
-static const struct client_topic_partition t0 = {"t", 0};
-static const struct client_topic_partition t1 = {"t", 1};
+TestSuite(client_member, .init = member_rig_setup, .fini = member_rig_teardown);
 
 /* ---- joining ---- */
 
@@ -209,8 +76,8 @@ Test(client_member, options_are_told_the_broker)
         {NULL, NULL, "r1", 1, "find; join t at r1; beat 1 owns 0; fetch 0; "},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        teardown();
-        setup();
+        member_rig_teardown();
+        member_rig_setup();
         options.pattern = rows[i].pattern;
         options.assignor = rows[i].assignor;
         options.rack = rows[i].rack;
@@ -229,8 +96,8 @@ Test(client_member, a_broker_that_knows_no_patterns)
     fake_group_assign(&group, 1, 1);
     start();
     expect_record(0, 0); /* Without one it is as good. */
-    teardown();
-    setup();
+    member_rig_teardown();
+    member_rig_setup();
     group.broker.version_max[API_CONSUMER_GROUP_HEARTBEAT] = 0;
     options.pattern = "t.*";
     start();
@@ -240,6 +107,7 @@ Test(client_member, a_broker_that_knows_no_patterns)
 
 Test(client_member, options_that_cannot_be)
 {
+    static const char *const topics[] = {"t"};
     const struct client_member_options nameless = {.topics = topics, .topics_count = 1};
     const struct client_member_options aimless = {.group = "g"};
     cr_assert(eq(int, client_member_new(client, &nameless, &member), ERR_INVALID));
@@ -276,8 +144,8 @@ Test(client_member, no_offset_and_resets)
         {CLIENT_RESET_AGO, 0 /* Filled in. */, 0},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        teardown();
-        setup();
+        member_rig_teardown();
+        member_rig_setup();
         struct client_record r;
         options.reading.reset = rows[i].reset;
         options.reading.reset_ago_ms = 60000;
@@ -382,6 +250,64 @@ Test(client_member, a_callback_may_commit_and_not_poll)
     fake_group_expect(&group, "commit 2 0@3,1@3; beat 2 owns 1; ");
 }
 
+static void commit_async_in_callback(struct client_member *m,
+                                     const struct client_topic_partition *partitions,
+                                     size_t count,
+                                     void *context)
+{
+    on_revoked(m, partitions, count, context);
+    cr_assert(eq(int, client_member_commit_async(m, NULL, 0, on_committed, NULL), ERR_OK));
+}
+
+/* A commit by the callback is over before the partition is given up, too, and the program is told
+ * once that it goes. */
+Test(client_member, commits_of_a_callback_that_waits_for_none)
+{
+    options.on_revoked = commit_async_in_callback;
+    start_with(3);
+    fake_group_assign(&group, 2, 2);
+    fake_broker_pass(&group.broker, client, 5 * (uint64_t)SECOND_US);
+    group.trace_size = 0;
+    fake_group_fail(&group, API_OFFSET_COMMIT, KAFKA_COORDINATOR_LOAD_IN_PROGRESS, 1);
+    expect_nothing(ERR_TIMED_OUT);
+    fake_group_expect(&group, "commit 2 0@3,1@3; commit 2 0@3,1@3; beat 2 owns 1; ");
+    expect_told("-0 ok ");
+}
+
+/* What the program was told of goes, even if the group changes its mind before it is given up. */
+Test(client_member, what_was_revoked_comes_back_as_a_new_one)
+{
+    const struct client_topic_partition *partitions = NULL;
+    size_t count = 0;
+    options.on_revoked = commit_async_in_callback;
+    client->timeout_ms = 60000; /* The commit is not given up. */
+    start_with(3);
+    fake_group_assign(&group, 2, 2);
+    fake_broker_pass(&group.broker, client, 5 * (uint64_t)SECOND_US);
+    fake_group_fail(&group, API_OFFSET_COMMIT, KAFKA_COORDINATOR_LOAD_IN_PROGRESS, SIZE_MAX);
+    expect_nothing(ERR_TIMED_OUT);
+    expect_told("-0 ");
+    client_member_assignment(member, &partitions, &count);
+    cr_assert(eq(sz, count, 1));
+    cr_assert(eq(i32, partitions[0].partition, 1));
+    cr_assert(eq(int, client_member_seek(member, &t0, 0), ERR_INVALID));
+    fake_group_assign(&group, 3, 3);
+    client_lock(client);
+    member->interval_ms = 0; /* The next heartbeat is due now. */
+    client_unlock(client);
+    expect_nothing(ERR_TIMED_OUT);
+    expect_told("");
+    group.failing_count = 0;
+    fake_group_grow(&group, 0, 1);
+    for (int i = 0; i < 10 && told[0] == '\0'; i++) {
+        struct client_record r;
+        (void)client_member_next(member, WAIT_MS, &r);
+    }
+    expect_told("+0 ok ");
+    cr_assert(eq(i64, group.committed[0], 3));
+    cr_assert(not(group.has_gone_back));
+}
+
 static void commit_while_more_goes(struct client_member *m,
                                    const struct client_topic_partition *partitions,
                                    size_t count,
@@ -432,8 +358,8 @@ Test(client_member, fenced)
 {
     static const int16_t codes[] = {KAFKA_FENCED_MEMBER_EPOCH, KAFKA_UNKNOWN_MEMBER_ID};
     for (size_t i = 0; i < 2; i++) {
-        teardown();
-        setup();
+        member_rig_teardown();
+        member_rig_setup();
         start_with(3);
         fake_group_fail(&group, API_CONSUMER_GROUP_HEARTBEAT, codes[i], 1);
         fake_broker_pass(&group.broker, client, 20 * (uint64_t)SECOND_US);
@@ -526,8 +452,8 @@ Test(client_member, refused_for_good)
         {KAFKA_UNSUPPORTED_VERSION, ERR_UNSUPPORTED},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        teardown();
-        setup();
+        member_rig_teardown();
+        member_rig_setup();
         fake_group_fail(&group, API_CONSUMER_GROUP_HEARTBEAT, rows[i].code, 1);
         start();
         expect_nothing(rows[i].err);
@@ -574,211 +500,6 @@ Test(client_member, a_slow_program_leaves_and_comes_back)
     fake_group_expect(&group, "join t; beat 4 owns 1; fetch 1; ");
 }
 
-/* ---- commits ---- */
-
-Test(client_member, commits_go_one_after_the_other)
-{
-    const struct client_group_offset offsets[] = {{"t", 0, 1, NULL}, {"t", 0, 2, "m"}};
-    start_with(1);
-    fake_group_fail(&group, API_OFFSET_COMMIT, KAFKA_COORDINATOR_LOAD_IN_PROGRESS, 1);
-    for (size_t i = 0; i < 2; i++) {
-        cr_assert(client_member_commit_async(member, &offsets[i], 1, on_committed, NULL) == ERR_OK);
-    }
-    expect_told("");
-    cr_assert(eq(int, client_member_commit(member, NULL, 0, WAIT_MS), ERR_OK));
-    expect_told("ok ok ");
-    fake_group_expect(&group, "commit 1 0@1; commit 1 0@1; commit 1 0@2; commit 1 0@3; ");
-    cr_assert(eq(int, client_member_commit(member, NULL, 0, WAIT_MS), ERR_OK));
-    fake_group_expect(&group, ""); /* The group has it already. */
-}
-
-/* It takes no longer per partition than one of a few. */
-Test(client_member, a_commit_of_many_partitions)
-{
-    enum {
-        COUNT = 20000,
-    };
-    static struct client_group_offset offsets[COUNT];
-    for (int32_t i = 0; i < COUNT; i++) {
-        offsets[i] = (struct client_group_offset){"t", i, 1, NULL};
-    }
-    start_with(1);
-    cr_assert(eq(int, client_member_commit(member, offsets, COUNT, WAIT_MS), ERR_OK));
-    cr_assert(eq(i64, group.committed[3], 1));
-}
-
-/* The epoch moved while the commit was on its way: it goes again with the new one. */
-Test(client_member, a_commit_with_an_old_epoch)
-{
-    start_with(1);
-    group.epoch = 9;
-    fake_group_fail(&group, API_OFFSET_COMMIT, KAFKA_STALE_MEMBER_EPOCH, 1);
-    client_lock(client);
-    member->interval_ms = 0;
-    client_unlock(client);
-    cr_assert(eq(int, client_member_commit(member, NULL, 0, WAIT_MS), ERR_OK));
-    fake_group_expect(&group, "beat 1; commit 1 0@3; commit 9 0@3; ");
-}
-
-Test(client_member, commits_that_are_refused)
-{
-    static const struct row {
-        int16_t code;
-        enum err err;
-    } rows[] = {
-        {KAFKA_UNKNOWN_MEMBER_ID, ERR_CANCELLED},
-        {KAFKA_FENCED_INSTANCE_ID, ERR_CANCELLED},
-        {KAFKA_OFFSET_METADATA_TOO_LARGE, ERR_TOO_LARGE},
-        {KAFKA_TOPIC_AUTHORIZATION_FAILED, ERR_FAILED},
-    };
-    start_with(1);
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        fake_group_fail(&group, API_OFFSET_COMMIT, rows[i].code, 1);
-        cr_assert(eq(int, client_member_commit(member, NULL, 0, WAIT_MS), rows[i].err));
-        cr_assert(strstr(client_why(client), "t[0]") != NULL, "%s", client_why(client));
-    }
-}
-
-/* What one partition is refused for keeps nothing from the others, and is not asked again. */
-Test(client_member, a_partition_that_is_refused)
-{
-    const struct client_group_offset offsets[] = {{"t", 0, 1, NULL}, {"t", 1, 2, NULL}};
-    static const struct row {
-        int16_t code;
-        enum err err;
-    } rows[] = {
-        {KAFKA_OFFSET_METADATA_TOO_LARGE, ERR_TOO_LARGE},
-        {KAFKA_TOPIC_AUTHORIZATION_FAILED, ERR_FAILED},
-        {KAFKA_UNKNOWN_TOPIC_ID, ERR_TOPIC_UNKNOWN},
-    };
-    start_with(2);
-    group.refused = 1U << 0;
-    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        group.refused_code = rows[i].code;
-        group.committed[1] = 0;
-        cr_assert(eq(int, client_member_commit(member, offsets, 2, WAIT_MS), rows[i].err));
-        cr_assert(strstr(client_why(client), "t[0]") != NULL, "%s", client_why(client));
-        cr_assert(eq(i64, group.committed[1], 2));
-        fake_group_expect(&group, "commit 1 0@1,1@2; ");
-    }
-}
-
-/* A coordinator may hear of a topic later than its member: only what is missing goes again. */
-Test(client_member, a_topic_that_the_coordinator_does_not_know_yet)
-{
-    const struct client_group_offset offsets[] = {{"t", 0, 1, NULL}, {"t", 1, 2, NULL}};
-    start_with(3);
-    group.refused = 1U << 0;
-    group.refused_code = KAFKA_UNKNOWN_TOPIC_OR_PARTITION;
-    cr_assert(client_member_commit_async(member, offsets, 2, on_committed, NULL) == ERR_OK);
-    fake_broker_run(&group.broker, client);
-    group.refused = 0;
-    expect_nothing(ERR_TIMED_OUT);
-    expect_nothing(ERR_TIMED_OUT);
-    expect_told("ok ");
-    fake_group_expect(&group, "commit 1 0@1,1@2; commit 1 0@1; ");
-}
-
-/* Its topic was deleted, say. It is given up, and what comes is taken, without a word. */
-Test(client_member, what_is_not_stored_of_a_partition_that_goes_holds_nothing_up)
-{
-    options.auto_commit_ms = 3600000;
-    fake_group_assign(&group, 1, 3);
-    start();
-    expect_record(0, 0);
-    group.refused = 1U << 0;
-    group.refused_code = KAFKA_UNKNOWN_TOPIC_ID;
-    fake_group_assign(&group, 2, 6);
-    fake_broker_pass(&group.broker, client, 6 * (uint64_t)SECOND_US);
-    group.trace_size = 0;
-    expect_record(1, 0);
-    fake_broker_run(&group.broker, client);
-    expect_record(1, 1);
-    expect_told("+0 +1 -0 +2 ");
-    fake_broker_run(&group.broker, client);
-    fake_group_expect(&group, "commit 2 0@1; beat 2 owns 1,2; fetch 2; ");
-}
-
-/* Nor of one that stays, as long as its topic is gone and the group does not know. */
-Test(client_member, automatic_commits_of_the_others_go_on)
-{
-    options.auto_commit_ms = 1000;
-    start_with(3);
-    group.refused = 1U << 0;
-    group.refused_code = KAFKA_UNKNOWN_TOPIC_OR_PARTITION;
-    for (int64_t i = 0; i < 3; i++) {
-        fake_group_grow(&group, 0, 1);
-        fake_group_grow(&group, 1, 1);
-        expect_record(0, 3 + i);
-        expect_record(1, 3 + i);
-        for (int turn = 0; turn < 4; turn++) {
-            expect_nothing(ERR_TIMED_OUT);
-        }
-        cr_assert(eq(i64, group.committed[1], 4 + i));
-    }
-}
-
-/* It goes again, perhaps, but only as long as nobody else can have it: with the next epoch the
- * coordinator would take it for any partition, and put the next owner back. */
-Test(client_member, an_offset_of_a_partition_given_up_does_not_outlive_the_epoch)
-{
-    options.poll_interval_ms_max = 6000;
-    client->timeout_ms = 60000; /* The commit lives longer than giving up may take. */
-    start_with(3);
-    fake_group_fail(&group, API_OFFSET_COMMIT, KAFKA_COORDINATOR_LOAD_IN_PROGRESS, SIZE_MAX);
-    cr_assert(client_member_commit_async(member, NULL, 0, on_committed, NULL) == ERR_OK);
-    fake_group_assign(&group, 2, 2);
-    for (int i = 0; i < 40 && strcmp(told, "-0 ") != 0; i++) {
-        expect_nothing(ERR_TIMED_OUT);
-    }
-    expect_told("-0 ");
-    group.epoch = 3; /* What is given up is another's. */
-    group.committed[0] = 7;
-    for (int i = 0; i < 20; i++) {
-        expect_nothing(ERR_TIMED_OUT);
-    }
-    group.failing_count = 0;
-    group.trace_size = 0;
-    for (int i = 0; i < 20 && told[0] == '\0'; i++) {
-        expect_nothing(ERR_TIMED_OUT);
-    }
-    expect_told("no "); /* Of what was given up. */
-    cr_assert(eq(i64, group.committed[0], 7));
-    cr_assert(eq(i64, group.committed[1], 3));
-    cr_assert(not(group.has_gone_back));
-}
-
-Test(client_member, commits_are_bounded)
-{
-    const struct client_group_offset offset = {"t", 0, 1, NULL};
-    start_with(1);
-    for (size_t i = 0; i < CLIENT_COMMITS_MAX; i++) {
-        cr_assert(client_member_commit_async(member, &offset, 1, NULL, NULL) == ERR_OK);
-    }
-    cr_assert(eq(int, client_member_commit_async(member, &offset, 1, NULL, NULL), ERR_BUSY));
-    expect_nothing(ERR_TIMED_OUT);
-    expect_nothing(ERR_TIMED_OUT);
-    cr_assert(client_member_commit_async(member, &offset, 1, NULL, NULL) == ERR_OK);
-}
-
-/* Only what the program asked to go on from is done: not the record that it has in hand. */
-Test(client_member, automatic_commits)
-{
-    options.auto_commit_ms = 2000;
-    fake_group_assign(&group, 1, 1);
-    start();
-    expect_record(0, 0);
-    group.trace_size = 0;
-    fake_broker_pass(&group.broker, client, 3 * (uint64_t)SECOND_US);
-    fake_group_expect(&group, "");
-    expect_record(0, 1);
-    fake_broker_run(&group.broker, client);
-    fake_group_expect(&group, "commit 1 0@1; ");
-    cr_assert(eq(int, client_member_close(member, WAIT_MS), ERR_OK));
-    fake_group_expect(&group, "commit 1 0@2; leave -1; ");
-    expect_told("+0 -0 ");
-}
-
 /* ---- the end ---- */
 
 /* Whatever was last on its way, a close ends in time and leaves nothing behind. */
@@ -786,8 +507,8 @@ Test(client_member, close_at_every_step)
 {
     for (int turns = 0; turns < 40; turns++) {
         for (int is_mute = 0; is_mute < 2; is_mute++) {
-            teardown();
-            setup();
+            member_rig_teardown();
+            member_rig_setup();
             struct client_record r;
             options.auto_commit_ms = 1000;
             fake_group_assign(&group, 1, 3);
@@ -864,8 +585,8 @@ Test(client_member, close_without_waiting)
 Test(client_member, faults_by_chance)
 {
     for (uint64_t seed = 1; seed <= 8; seed++) {
-        teardown();
-        setup();
+        member_rig_teardown();
+        member_rig_setup();
         rand_init_seed(&group.broker.rand, seed);
         bool is_read[FAKE_GROUP_PARTITIONS][200] = {0};
         struct client_record r;
