@@ -51,6 +51,20 @@ static void on_closed(void *context)
     l->callbacks->on_opened(l->context, l->open_error);
 }
 
+static void restore_tail(struct log_recovery *r)
+{
+    if (r->ended != NULL) {
+        r->ended->filled_to = r->ended_filled_to;
+        r->ended = NULL;
+    }
+}
+
+void recovery_cut(struct log_recovery *r, struct log_segment *seg, bool is_redo)
+{
+    restore_tail(r); /* The cut may take it away. */
+    log_cut_execute(&r->cut, r->log, seg, is_redo);
+}
+
 void recovery_finish(struct log_recovery *r, enum err e)
 {
     struct log *l = r->log;
@@ -58,9 +72,7 @@ void recovery_finish(struct log_recovery *r, enum err e)
         e = ERR_FAILED; /* Of the flusher, meanwhile: what was read may not be durable. */
     }
     log_walk_done(&r->walk);
-    if (r->ended != NULL) {
-        r->ended->filled_to = r->ended_filled_to;
-    }
+    restore_tail(r);
     names_done(&r->files);
     names_done(&r->leftovers);
     recovery_drop_checkpoint(r);
@@ -186,7 +198,7 @@ void recovery_learn_durable(struct log_recovery *r, uint64_t durable_index, uint
     }
 }
 
-/* Until recovery ends, the tail seems to be filled no further than the log is written. */
+/* Until recovery ends, or cuts, the tail seems to be filled no further than the log is written. */
 static void end_tail(struct log_recovery *r, const struct durable_record *record)
 {
     struct log_segment *tail = log_tail_segment(r->log);
@@ -504,7 +516,7 @@ static void redo_or_scan(struct log_recovery *r)
     r->state = RECOVERY_WAIT_REDO;
     r->cut.record = *r->intent;
     r->cut.on_done = on_redone;
-    log_cut_execute(&r->cut, l, recovery_segment_at(l, r->intent->segment), true);
+    recovery_cut(r, recovery_segment_at(l, r->intent->segment), true);
 }
 
 static void on_discarded(struct recycle_discard *d, enum err e);

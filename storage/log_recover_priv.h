@@ -82,6 +82,8 @@ struct log_recovery {
 
 /* Ends the open; r is gone. */
 void recovery_finish(struct log_recovery *r, enum err e);
+/* r->cut.record says where, and r->cut.on_done goes on. */
+void recovery_cut(struct log_recovery *r, struct log_segment *seg, bool is_redo);
 /* A D was met, learnt in generation. */
 void recovery_learn_durable(struct log_recovery *r, uint64_t durable_index, uint32_t generation);
 bool recovery_has_file(const struct log_recovery *r,

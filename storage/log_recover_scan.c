@@ -322,7 +322,7 @@ static void cut_here(struct log_recovery *r)
     r->cut.on_done = on_cut_executed;
     r->state = RECOVERY_WAIT_CUT;
     log_walk_done(&r->walk);
-    log_cut_execute(&r->cut, l, r->seg, false);
+    recovery_cut(r, r->seg, false);
 }
 
 /* A torn write: never acknowledged, cut. */
