@@ -88,10 +88,7 @@ void consumer_drop_unused(struct consumer *c)
 static void activate_member(void *context, struct consumer_member *m)
 {
     (void)context;
-    m->has_unheard = false;
-    m->has_unheard_epoch = false;
-    m->is_doubted = true;
-    m->told_us = 0;
+    m->has_heard = false;
     member_touch(m);
     member_arm_revocation(m);
 }

@@ -10,8 +10,6 @@
 #include "groups/topic_pattern.h"
 
 enum {
-    TELL_AGAIN_US = 1000 * 1000,
-    TOLD_AGAIN_MAX = 10, /* So often in vain; then it has time. */
     TEXT_SIZE_MAX = 512,
     TEXT_ID_MAX = 128, /* What messages show of an id. */
 };
@@ -173,56 +171,18 @@ static bool may_wait(const struct consumer_beat *b, const struct consumer_member
     const struct group_call *call = b->call;
     const bool is_asked = m->progress.state == MEMBER_UNREVOKED;
     return consumer_may_hold(b->g->c->env) && !call->is_hurried && !call->was_kept &&
-           !b->is_shown && !b->has_news && !m->has_unheard && !is_asked &&
-           in_of(b)->member_epoch == c->target_epoch && m->progress.epoch == c->target_epoch &&
-           c->epoch == c->target_epoch && consumer_hold_ms(m, call) > 0;
-}
-
-/* How long after the last time it is told again, if it has to be. A coordinator that took over does
- * not know what its predecessor told; nearly always that was heard, so it has time. */
-static uint64_t again_us(const struct consumer_member *m)
-{
-    if (m->has_unheard || m->progress.state == MEMBER_UNREVOKED) {
-        return TELL_AGAIN_US;
-    }
-    return (uint64_t)consumer_intervals(m->consumer).heartbeat_interval_ms * 1000;
-}
-
-static bool is_to_be_told_again(const struct consumer_beat *b, const struct consumer_member *m)
-{
-    /* With a new epoch at once, or it would seem to be heard. */
-    const bool is_due = in_of(b)->member_epoch != m->progress.epoch ||
-                        b->g->c->time.now_us >= m->told_us + again_us(m);
-    /* A kept heartbeat its client may have given up. */
-    const bool is_doubted = m->is_doubted && !b->call->was_kept;
-    return is_due && (m->has_unheard || is_doubted || m->progress.state == MEMBER_UNREVOKED);
+           !b->is_shown && !b->has_news && !is_asked && in_of(b)->member_epoch == c->target_epoch &&
+           m->progress.epoch == c->target_epoch && c->epoch == c->target_epoch &&
+           consumer_hold_ms(m, call) > 0;
 }
 
 /* An answer may be lost, also because its client had given it up: librdkafka does so when the
- * interval has passed that it was told last. So what a member may use is told again, until it says
- * that this is what it has, or comes with the epoch that was told with it. Who has it already, and
- * heard so before a late request of it said otherwise, will never say so: after a while it is told
- * as one of whom nothing is known, whose heartbeats are kept. */
-static void note_heard(struct consumer_beat *b, struct consumer_member *m)
+ * interval has passed that it was told last. So what a member may use is in every answer, until it
+ * says that this is what it has. What it has already is no news to a client. */
+static void note_heard(const struct consumer_beat *b, struct consumer_member *m)
 {
-    const bool is_current = in_of(b)->member_epoch == m->progress.epoch;
     const bool has_it = b->has_owned && partition_set_equal(&b->owned, &m->progress.assigned);
-    const bool has_heard = has_it || (m->has_unheard_epoch && is_current);
-    m->has_unheard = m->has_unheard && !has_heard;
-    m->has_unheard_epoch = m->has_unheard_epoch && !is_current;
-    m->is_doubted = m->is_doubted && !has_heard;
-    const bool is_again = !has_heard && is_to_be_told_again(b, m);
-    if (!b->is_shown && !is_again) {
-        return;
-    }
-    m->told_again_count = b->is_shown ? 0 : m->told_again_count + 1;
-    const bool is_in_vain = m->told_again_count >= TOLD_AGAIN_MAX;
-    const bool is_news = b->is_shown || m->has_unheard || !is_current;
-    m->has_unheard = is_news && !has_it && !is_in_vain;
-    m->is_doubted = m->is_doubted || is_in_vain;
-    m->has_unheard_epoch = !is_current;
-    m->told_us = b->g->c->time.now_us;
-    b->is_shown = true;
+    m->has_heard = has_it || (m->has_heard && !b->is_shown);
 }
 
 static void answer(struct consumer_beat *b)
@@ -245,7 +205,8 @@ static void answer(struct consumer_beat *b)
         out->member_id = b->member_id;
         out->member_epoch = m->progress.epoch;
         out->heartbeat_interval_ms = consumer_hold_rest_ms(m, b->call);
-        if (b->is_shown && !show_assignment(b->call, out, &m->progress.assigned)) {
+        const bool is_told = b->is_shown || !m->has_heard;
+        if (is_told && !show_assignment(b->call, out, &m->progress.assigned)) {
             b->call->out = NULL;
         }
     }
@@ -409,7 +370,6 @@ static bool check_epoch(struct consumer_beat *b, const struct consumer_member *m
         if (b->call->was_kept || !says_nothing(in_of(b))) {
             return true;
         }
-        b->is_shown = true;
         b->answer(b);
         return false;
     }

@@ -29,6 +29,12 @@ bool consumer_may_hold(const struct coordinator_env *env)
     return env->settings->is_heartbeat_held && env->memory->members_count <= HELD_MEMBERS_MAX;
 }
 
+/* It could not be kept for its time: there was news, or its client is gone, or sent more. */
+static bool was_cut_short(const struct group_call *call)
+{
+    return (call->was_kept && !call->is_due) || call->is_hurried;
+}
+
 /* Clients count from when they sent the heartbeat; from its answer, if they always do so or it
  * tells another interval than the one before did. So it is the same one as long as can be. */
 static int32_t soon_ms(struct consumer_member *m, const struct group_call *call)
@@ -41,8 +47,7 @@ static int32_t soon_ms(struct consumer_member *m, const struct group_call *call)
     const int32_t least_ms = call->is_impatient ? SOON_MS_MIN_IMPATIENT : SOON_MS_MIN;
     const int32_t fair_ms = (int32_t)(env->memory->members_count / RETURNS_PER_MS_MAX);
     const int32_t ms = (fair_ms > least_ms ? fair_ms : least_ms) << m->hurried_count;
-    const bool is_hurried = (call->was_kept && !call->is_due) || call->is_hurried;
-    if (is_hurried && m->hurried_count < HURRIED_COUNT_MAX) {
+    if (was_cut_short(call) && m->hurried_count < HURRIED_COUNT_MAX) {
         m->hurried_count++;
     }
     return ms;
@@ -56,7 +61,7 @@ int32_t consumer_hold_rest_ms(struct consumer_member *m, const struct group_call
         const int32_t sooner_ms = soon_ms(m, call);
         ms = sooner_ms < ms ? sooner_ms : ms;
     }
-    m->told_interval_ms = ms;
+    m->told_interval_ms = was_cut_short(call) ? 0 : ms; /* Its client may have given it up. */
     return ms;
 }
 

@@ -90,16 +90,12 @@ struct consumer_member {
     uint64_t charged;  /* bytes */
 
     /* Volatile. */
-    bool is_going;    /* Scratch: among those that a batch in the making takes away. */
-    bool has_unheard; /* It was told what it may use, and has not said yet that it has that. */
-    bool has_unheard_epoch;    /* It was told so with an epoch that it did not have. */
-    bool is_doubted;           /* What another coordinator told it, it may not have heard. */
-    uint8_t hurried_count;     /* Heartbeats in a row that could hardly be kept. */
-    uint32_t told_again_count; /* In a row. */
-    uint64_t told_us;          /* When it was told. */
+    bool is_going;         /* Scratch: among those that a batch in the making takes away. */
+    bool has_heard;        /* It has said that it has what it may use. */
+    uint8_t hurried_count; /* Heartbeats in a row that could hardly be kept. */
     struct group_timer session;
     struct group_timer revocation;
-    int32_t told_interval_ms; /* How long it was to wait last; 0: by another coordinator, if any. */
+    int32_t told_interval_ms; /* How long it waits, as it was told; 0 = it may not have heard. */
     struct group_call *held;  /* Its heartbeat that waits for news; or NULL. */
     struct group_timer hold;  /* How long. */
 

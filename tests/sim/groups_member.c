@@ -95,6 +95,7 @@ send(struct groups_actor *a, struct consumer_group_heartbeat_request *in, bool h
         sim_trace(a->run->sim, "full", a->group, (uint64_t)in->member_epoch);
     }
     a->sent_us = a->run->sim->clock.now_us;
+    call->call.is_impatient = !is_of_java(a);
     const bool is_patient = is_of_java(a) || in->member_epoch == 0;
     a->gives_up_us = a->sent_us + (uint64_t)(is_patient ? PATIENCE_MS : a->interval_ms) * 1000;
     groups_call_send(call, a);
@@ -331,11 +332,18 @@ static void hear_error(struct groups_actor *a, struct groups_call *call, int16_t
     }
 }
 
+static bool is_in_full(const struct groups_call *call)
+{
+    const struct consumer_group_heartbeat_request *in = call->call.in;
+    return in->rebalance_timeout_ms != -1;
+}
+
 void groups_member_hear(struct groups_actor *a, struct groups_call *call)
 {
     struct groups_run *run = a->run;
     if (call == NULL) {
         a->owner->is_unsure = true;
+        a->kept_us = 0;
         if (is_of_java(a)) {
             a->must_say_all = true;
             retry(a);
@@ -351,11 +359,12 @@ void groups_member_hear(struct groups_actor *a, struct groups_call *call)
     }
     const struct consumer_group_heartbeat_response *out = call->call.out;
     a->owner->is_unsure = false;
+    a->kept_us = run->sim->clock.now_us - a->sent_us;
     a->epoch = out->member_epoch;
     a->interval_ms = out->heartbeat_interval_ms;
     a->must_report = false;
     a->must_subscribe = false;
-    a->must_say_all = false;
+    a->must_say_all = a->must_say_all && !is_in_full(call);
     if (out->assignment != NULL) {
         reconcile(a, out);
     }

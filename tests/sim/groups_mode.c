@@ -12,7 +12,8 @@ enum {
     IDLE_US_MAX = 1000 * 1000,
     /* After the faults: sessions run out, members come again, give up and get what is theirs. */
     REST_US = 400 * 1000 * 1000,
-    NEWS_US = 6000 * 1000, /* How soon all have heard of a partition that came. */
+    KEPT_US_MIN = 100 * 1000, /* In peace none is answered so late but on purpose. */
+    NEWS_US = 6000 * 1000,    /* How soon all have heard of a partition that came. */
     SETTLE_TURNS_MAX = 1000 * 1000,
 };
 
@@ -268,7 +269,8 @@ static bool are_all_held(const struct groups_run *run)
 {
     for (uint32_t i = 0; i < run->swarm.actors_count; i++) {
         const struct groups_actor *a = &run->actors[i];
-        const bool is_held = a->call != NULL && a->call->state == GROUPS_CALL_IS_THERE;
+        const bool is_held = (a->call != NULL && a->call->state == GROUPS_CALL_IS_THERE) ||
+                             a->kept_us >= KEPT_US_MIN;
         if (run->groups[a->group].kind == GROUPS_OF_CONSUMERS && !is_held) {
             return false;
         }
@@ -292,9 +294,11 @@ static void come_to_rest(struct groups_run *run)
         run->groups[i].assignment_ms = 0;
     }
     groups_calls_drop_copies(run);
-    /* Nobody says more than he has to; but late copies may have changed what one said last. */
-    for (uint32_t i = 0; run->swarm.copy_percent > 0 && i < run->swarm.actors_count; i++) {
-        run->actors[i].must_say_all = true;
+    /* Nobody says more than he has to; but what came late may have changed what one said last. */
+    for (uint32_t i = 0; i < run->swarm.actors_count; i++) {
+        struct groups_actor *a = &run->actors[i];
+        a->must_say_all |=
+            run->swarm.copy_percent > 0 || (a->owner != NULL && a->owner->is_tainted);
     }
     groups_classics_leave_old_versions(run);
     groups_log_metadata(run);

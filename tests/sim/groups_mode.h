@@ -209,6 +209,7 @@ struct groups_actor {
     char instance[16]; /* "" = dynamic */
     uint64_t next_us;  /* Of its next act. */
     uint64_t gives_up_us;
+    uint64_t kept_us; /* How long the last answer took. */
     uint64_t sent_us;
     struct groups_call *call;   /* It waits for it. */
     struct groups_owner *owner; /* NULL = it has no id yet. */
