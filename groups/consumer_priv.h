@@ -139,7 +139,7 @@ struct consumer_regex {
     struct list link; /* consumer.regexes */
     struct name_link by_text;
     bool is_resolved; /* There is a record. */
-    bool is_stale;    /* Volatile: topics changed since. */
+    bool is_stale;    /* Volatile: this look at the topics has not come to it. */
     uint32_t members_count;
     int64_t version;
     int64_t timestamp_ms;
@@ -151,6 +151,15 @@ struct consumer_regex {
 
     struct topic_indexes indexes; /* Scratch. */
     uint32_t going_count;         /* Scratch: members that a batch in the making takes away. */
+};
+
+/* Where the group is with matching its patterns. */
+enum resolve_state {
+    RESOLVE_IDLE,
+    RESOLVE_PAUSED,  /* It looked a moment ago. */
+    RESOLVE_AGAIN,   /* Waits for its turn because topics changed, */
+    RESOLVE_FIRST,   /* or because a member waits; or in its turn for the gate. */
+    RESOLVE_WRITING, /* What a pattern matches is on its way to the log. */
 };
 
 struct consumer_resolver;
@@ -174,16 +183,17 @@ struct consumer {
     uint64_t charged;
 
     /* Volatile. */
-    int32_t woken_epoch;                /* Of the target that held heartbeats were told of. */
-    bool is_paced;                      /* target_us is set. */
-    uint64_t target_us;                 /* When the last target was computed. */
-    struct group_timer assign;          /* The next target is due. */
-    struct group_timer refresh;         /* Topics changed: look whether that concerns the group. */
-    bool is_released;                   /* Somebody gave partitions back since the last look. */
-    uint64_t next_release_us;           /* Not before that for who waits for them. */
-    struct group_timer release;         /* The look for who waits for them. */
-    struct group_timer resolve;         /* The next turn of resolving patterns. */
-    uint64_t next_look_us;              /* Not before that for topics that changed. */
+    int32_t woken_epoch;        /* Of the target that held heartbeats were told of. */
+    bool is_paced;              /* target_us is set. */
+    uint64_t target_us;         /* When the last target was computed. */
+    struct group_timer assign;  /* The next target is due. */
+    struct group_timer refresh; /* Topics changed: look whether that concerns the group. */
+    bool is_released;           /* Somebody gave partitions back since the last look. */
+    uint64_t next_release_us;   /* Not before that for who waits for them. */
+    struct group_timer release; /* The look for who waits for them. */
+    enum resolve_state resolve_state;
+    bool is_outdated;                   /* Topics changed since this look at them began. */
+    struct group_timer resolve;         /* Its turn to match patterns, or the end of a pause. */
     struct consumer_resolver *resolver; /* The pattern under way; or NULL. */
 };
 
@@ -279,7 +289,7 @@ void consumer_resolve_done(struct consumer *c);
 void consumer_put_resolved(const struct group *g, struct proposal *p, struct slice text);
 /* A member goes that subscribed to it: puts its tombstone if that was the only one. */
 void consumer_put_regex_unused(const struct consumer *c, struct proposal *p, struct slice text);
-/* Sees to patterns that are not resolved, or not since topics changed. */
+/* Sees to patterns that a member waits for. */
 void consumer_schedule_resolve(struct consumer *c);
 void consumer_resolve_on_metadata(struct consumer *c);
 

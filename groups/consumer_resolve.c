@@ -1,11 +1,13 @@
 /* Which topics a pattern matches. Patterns are matched in turns of a bounded length: the first at
- * once, when a member comes with a new one, so that in most clusters it is done by the answer.
+ * once, when a member comes with a new one and nobody is ahead of it, so that in most clusters it
+ * is done by the answer; all others as the shard's queue says (groups/matching.h).
  *
- * All groups of a shard together have a tenth of its core for that, with a second's worth of credit
- * after a rest: however many patterns there are and whatever they cost, they only get late. The
- * measure is steps, not the clock. A pattern that was matched goes behind the others of its group,
- * so that each of them has its turn, also when topics come faster than they are matched. Between
- * groups there is no queue: all that wait look again after each turn, and a join may come first.
+ *   IDLE -> AGAIN or FIRST -> WRITING -> ... -> PAUSED -> IDLE
+ *
+ * When topics change, a group looks at them again: each pattern of it is matched, one after the
+ * other, a turn at a time. What changes meanwhile is for the next look, a pause later: or no look
+ * would ever end while topics come faster than they are matched, and each of them would write all
+ * names anew. A pattern that a member waits for is matched first, whatever else is under way.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,16 +17,13 @@
 #include "core/assert.h"
 #include "core/reached.h"
 #include "groups/consumer_priv.h"
+#include "groups/matching.h"
 #include "groups/topic_pattern.h"
 
 enum {
-    TURN_STEPS = 1 << 18, /* About a millisecond. */
-    STEP_NS = 5,
-    SHARE = 10,              /* One part in so many of a core. */
-    CREDIT_US = 1000 * 1000, /* Of it: a tenth of that is matched at once. */
-    TOPIC_STEPS = 64,        /* What a topic takes besides matching. */
-    PAUSE_US = 1000 * 1000,  /* Between two looks at all topics. */
-    RETRY_US = 1000 * 1000,
+    TURN_STEPS = 1 << 18,   /* About a millisecond. */
+    TOPIC_STEPS = 64,       /* What a topic takes besides matching. */
+    PAUSE_US = 1000 * 1000, /* Between two looks at all topics, also after what failed. */
     NAMES_MIN = 64,
 };
 
@@ -35,8 +34,7 @@ struct consumer_resolver {
     struct slice *names;
     size_t names_count;
     size_t names_room;
-    uint32_t next;    /* Topic in the metadata. */
-    bool is_outdated; /* It has seen some of older topics. */
+    uint32_t next; /* Topic in the metadata. */
 };
 
 /* ---- one pattern ---- */
@@ -110,22 +108,12 @@ static enum err match_some(struct consumer_resolver *r, const struct metadata *m
     return ERR_OK;
 }
 
-/* Not before then. */
-static uint64_t turn_due_us(const struct group *g)
-{
-    const uint64_t matching_us = g->c->env->memory->matching_us;
-    return matching_us > CREDIT_US ? matching_us - CREDIT_US : 0;
-}
-
-/* As match_some; the turn is due. */
+/* As match_some. */
 static enum err resolver_turn(struct consumer_resolver *r, const struct group *g)
 {
-    struct group_memory *shared = g->c->env->memory;
     uint64_t steps = 0;
     const enum err e = match_some(r, g->c->env->metadata, &steps);
-    const uint64_t now_us = g->c->time.now_us;
-    const uint64_t from_us = shared->matching_us > now_us ? shared->matching_us : now_us;
-    shared->matching_us = from_us + steps * STEP_NS * SHARE / 1000;
+    matching_charge(g->c->env->matching, g->c->time.now_us, steps);
     return e;
 }
 
@@ -148,7 +136,7 @@ void consumer_put_resolved(const struct group *g, struct proposal *p, struct sli
     const struct consumer_regex *known =
         g->consumer == NULL ? NULL : consumer_regex_find(g->consumer, text);
     if (text.size == 0 || (known != NULL && known->is_resolved) ||
-        g->c->time.now_us < turn_due_us(g)) {
+        !matching_take(g->c->env->matching, g->c->time.now_us)) {
         return;
     }
     struct consumer_resolver *r = resolver_new(text);
@@ -168,15 +156,20 @@ void consumer_put_regex_unused(const struct consumer *c, struct proposal *p, str
 
 /* ---- all of a group ---- */
 
-static struct consumer_regex *next_stale(const struct consumer *c)
+/* One that a member waits for, or else one that this look has not come to; or NULL. */
+static struct consumer_regex *next_of(const struct consumer *c)
 {
+    struct consumer_regex *stale = NULL;
     list_for_each (link, &c->regexes) {
         struct consumer_regex *r = container_of(link, struct consumer_regex, link);
-        if (r->members_count > 0 && (r->is_stale || !r->is_resolved)) {
+        if (r->members_count > 0 && !r->is_resolved) {
             return r;
         }
+        if (r->members_count > 0 && r->is_stale && stale == NULL) {
+            stale = r;
+        }
     }
-    return NULL;
+    return stale;
 }
 
 static void drop_resolver(struct consumer *c)
@@ -185,19 +178,48 @@ static void drop_resolver(struct consumer *c)
     c->resolver = NULL;
 }
 
-static void note_stale(struct consumer *c)
+static void enter(struct consumer *c, enum resolve_state state)
 {
-    list_for_each (link, &c->regexes) {
-        container_of(link, struct consumer_regex, link)->is_stale = true;
+    struct matching *m = c->g->c->env->matching;
+    group_timer_cancel(&c->resolve);
+    c->resolve_state = state;
+    matching_enter(m, &c->resolve.due_link, state == RESOLVE_FIRST);
+    if (matching_due_us(m) > c->g->c->time.now_us) {
+        reached(c->g->c->env, "consumer_resolve_waits_for_its_share");
     }
 }
 
-void consumer_schedule_resolve(struct consumer *c)
+static void take_pause(struct consumer *c)
 {
-    if (next_stale(c) != NULL) {
-        const uint64_t now_us = c->g->c->time.now_us;
-        group_timer_arm(&c->resolve, c->next_look_us > now_us ? c->next_look_us : now_us);
+    c->resolve_state = RESOLVE_PAUSED;
+    group_timer_arm(&c->resolve, c->g->c->time.now_us + PAUSE_US);
+}
+
+/* To the next turn, if there is anything left. */
+static void go_on(struct consumer *c)
+{
+    const struct consumer_regex *next = next_of(c);
+    if (next == NULL) {
+        take_pause(c);
+    } else {
+        enter(c, next->is_resolved ? RESOLVE_AGAIN : RESOLVE_FIRST);
     }
+}
+
+static void look_again(struct consumer *c)
+{
+    c->is_outdated = false;
+    list_for_each (link, &c->regexes) {
+        container_of(link, struct consumer_regex, link)->is_stale = true;
+    }
+    go_on(c);
+}
+
+/* All are looked at again: which of them it was is not kept. */
+static void fail(struct consumer *c)
+{
+    c->is_outdated = true;
+    take_pause(c);
 }
 
 static void on_resolved(struct proposal *p, enum err e)
@@ -207,12 +229,11 @@ static void on_resolved(struct proposal *p, enum err e)
         return;
     }
     if (e != ERR_OK) {
-        note_stale(c); /* Which of them it was is not kept. */
-        group_timer_arm(&c->resolve, p->c->time.now_us + RETRY_US);
+        fail(c);
         return;
     }
     consumer_on_topics_changed(c);
-    consumer_schedule_resolve(c);
+    go_on(c);
 }
 
 static bool is_known(const struct consumer_regex *regex, const struct consumer_resolver *r)
@@ -228,41 +249,26 @@ static bool is_known(const struct consumer_regex *regex, const struct consumer_r
     return true;
 }
 
-/* The resolver has seen all topics. False: try again later. */
-static bool finish(struct consumer *c, struct consumer_regex *regex)
+/* The resolver has seen all topics. */
+static void finish(struct consumer *c, struct consumer_regex *regex)
 {
-    list_remove(&regex->link);
-    list_push_back(&c->regexes, &regex->link);
+    regex->is_stale = false;
     if (is_known(regex, c->resolver)) {
-        regex->is_stale = c->resolver->is_outdated;
-        consumer_schedule_resolve(c);
-        return true;
+        go_on(c);
+        return;
     }
     struct proposal *p = proposal_new(c->g, PROPOSAL_EXCLUSIVE, on_resolved);
     if (p == NULL) {
-        return false;
+        fail(c);
+        return;
     }
-    regex->is_stale = c->resolver->is_outdated;
+    c->resolve_state = RESOLVE_WRITING;
     put_result(c->resolver, c->g, p, regex->is_resolved ? regex->version + 1 : 0);
-    drop_resolver(c);
     proposal_submit(p);
-    return true;
 }
 
-static void on_resolve_due(struct group_timer *t)
+static void take_turn(struct consumer *c, struct consumer_regex *regex)
 {
-    struct consumer *c = t->g->consumer;
-    struct consumer_regex *regex = next_stale(c);
-    if (regex == NULL) {
-        drop_resolver(c);
-        return;
-    }
-    const uint64_t now_us = c->g->c->time.now_us;
-    if (now_us < turn_due_us(c->g)) {
-        reached(c->g->c->env, "consumer_resolve_waits_for_its_share");
-        group_timer_arm(t, turn_due_us(c->g));
-        return;
-    }
     if (c->resolver == NULL || !slice_equal(c->resolver->text, regex->text)) {
         drop_resolver(c);
         c->resolver = resolver_new(regex->text);
@@ -270,38 +276,62 @@ static void on_resolve_due(struct group_timer *t)
     const enum err e = c->resolver == NULL ? ERR_BUSY : resolver_turn(c->resolver, c->g);
     if (e == ERR_TIMED_OUT) {
         reached(c->g->c->env, "consumer_resolve_next_turn");
-        group_timer_arm(t, now_us + 1);
+        go_on(c);
         return;
     }
-    const bool is_over = e == ERR_OK && finish(c, regex);
+    list_remove(&regex->link);
+    list_push_back(&c->regexes, &regex->link);
+    if (e == ERR_OK) {
+        finish(c, regex);
+    } else {
+        fail(c);
+    }
     drop_resolver(c);
-    if (!is_over) {
-        group_timer_arm(t, now_us + RETRY_US);
+}
+
+static void on_resolve_due(struct group_timer *t)
+{
+    struct consumer *c = t->g->consumer;
+    if (c->resolve_state == RESOLVE_PAUSED) {
+        c->resolve_state = RESOLVE_IDLE;
+        if (c->is_outdated) {
+            look_again(c);
+        }
+        return;
+    }
+    struct consumer_regex *regex = next_of(c);
+    if (regex != NULL) {
+        take_turn(c, regex);
+    } else {
+        drop_resolver(c);
+        take_pause(c);
     }
 }
 
-/* What is under way goes on, and begins anew behind the others: or no pattern would ever be matched
- * while topics come faster than that takes. */
+void consumer_schedule_resolve(struct consumer *c)
+{
+    const struct consumer_regex *next = next_of(c);
+    if (next != NULL && !next->is_resolved && c->resolve_state < RESOLVE_FIRST) {
+        enter(c, RESOLVE_FIRST);
+    }
+}
+
 void consumer_resolve_on_metadata(struct consumer *c)
 {
     if (list_is_empty(&c->regexes)) {
         return;
     }
-    note_stale(c);
-    if (c->resolver != NULL) {
-        c->resolver->is_outdated = true; /* Its next turn is armed. */
+    if (c->resolve_state == RESOLVE_IDLE) {
+        look_again(c);
     } else {
-        consumer_schedule_resolve(c);
-    }
-    const uint64_t now_us = c->g->c->time.now_us;
-    if (c->next_look_us <= now_us) {
-        c->next_look_us = now_us + PAUSE_US;
+        c->is_outdated = true;
     }
 }
 
 void consumer_resolve_init(struct consumer *c)
 {
-    c->next_look_us = 0;
+    c->resolve_state = RESOLVE_IDLE;
+    c->is_outdated = false;
     group_timer_init(&c->resolve, c->g, on_resolve_due);
 }
 

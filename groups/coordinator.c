@@ -11,6 +11,7 @@
 #include "groups/group.h"
 #include "groups/group_priv.h"
 #include "groups/listing.h"
+#include "groups/matching.h"
 #include "groups/offsets.h"
 #include "groups/settings.h"
 #include "kafka/proto/consumer_group_heartbeat.h"
@@ -286,6 +287,16 @@ void group_timer_cancel(struct group_timer *t)
 {
     list_remove(&t->due_link);
     timer_cancel(&t->g->c->timers, &t->timer);
+}
+
+struct coordinator *coordinator_match(struct matching *m, struct group_time now)
+{
+    struct group_timer *t = container_of(matching_pop(m), struct group_timer, due_link);
+    struct coordinator *c = t->g->c;
+    c->time = now;
+    t->timer.deadline_us = now.now_us;
+    on_timer(&t->timer);
+    return c;
 }
 
 /* ---- metadata, told to some groups per tick ---- */

@@ -36,6 +36,7 @@ struct group_memory;
 struct groups_intervals; /* groups/settings.h, as the next. */
 struct groups_settings;
 struct logger;
+struct matching;
 struct proposal;
 struct rand;
 struct reached;
@@ -62,6 +63,7 @@ struct coordinator_env {
     const struct metadata *metadata; /* This shard's; read at every event. */
     struct group_memory *memory;     /* What all groups of this shard may take. */
     struct group_counters *counters;
+    struct matching *matching; /* Whose turn it is to match patterns. */
     uint64_t hash_seed;
     struct rand *rand; /* For the member ids that the coordinator makes. */
     struct logger *log;
@@ -126,6 +128,10 @@ void coordinator_on_metadata(struct coordinator *c, struct group_time now);
 /* Deadlines. UINT64_MAX = none. Does a bounded part per call: ask again for the deadline. */
 uint64_t coordinator_deadline_us(const struct coordinator *c);
 void coordinator_tick(struct coordinator *c, struct group_time now);
+
+/* The turn of a group to match its pattern, when matching_deadline_us says so. Returns the
+ * coordinator whose group it was: its deadline may be another. */
+struct coordinator *coordinator_match(struct matching *m, struct group_time now);
 
 struct slice proposal_batch(const struct proposal *p);
 

@@ -53,7 +53,7 @@ struct coordinator {
 struct group_timer {
     struct timer timer;
     struct group *g;
-    struct list due_link;
+    struct list due_link; /* group.due, or before that a lane of the shard's struct matching. */
     void (*on_due)(struct group_timer *t);
 };
 

@@ -14,6 +14,7 @@
 #include "groups/group_clock.h"
 #include "groups/lag.h"
 #include "groups/limits.h"
+#include "groups/matching.h"
 #include "groups/memory.h"
 #include "groups/proposal.h"
 #include "groups/settings.h"
@@ -70,6 +71,8 @@ struct groups {
     struct timer pulse;
     struct group_memory memory;
     struct group_counters counters;
+    struct matching matching;
+    struct timer matching_timer; /* Its next turn. */
     struct coordinator_env env;
     struct lag *lag; /* NULL = there was no memory for it. */
     struct limits limits;
@@ -95,18 +98,23 @@ static void load_more(struct groups *g);
 static void start_over(struct seat *seat);
 static void serve(struct groups *g, struct seat *seat, struct group_call *call);
 
+static void arm(struct groups *g, struct timer *t, uint64_t deadline_us)
+{
+    const uint64_t when_us = group_clock_when_us(&g->clock, deadline_us);
+    if (when_us == UINT64_MAX) {
+        timer_cancel(&g->s->timers, t);
+    } else {
+        timer_arm(&g->s->timers, t, when_us);
+    }
+}
+
+/* After all that may have changed what is due, to it or to the shard. */
 static void rearm(struct seat *seat)
 {
     struct groups *g = seat->g;
-    uint64_t when_us = UINT64_MAX;
-    if (seat->state == SEAT_ACTIVE) {
-        when_us = group_clock_when_us(&g->clock, coordinator_deadline_us(seat->coordinator));
-    }
-    if (when_us == UINT64_MAX) {
-        timer_cancel(&g->s->timers, &seat->timer);
-    } else {
-        timer_arm(&g->s->timers, &seat->timer, when_us);
-    }
+    const bool is_active = seat->state == SEAT_ACTIVE;
+    arm(g, &seat->timer, is_active ? coordinator_deadline_us(seat->coordinator) : UINT64_MAX);
+    arm(g, &g->matching_timer, matching_deadline_us(&g->matching));
 }
 
 static void drop_coordinator(struct seat *seat)
@@ -147,6 +155,19 @@ static void on_timer(struct timer *t)
     }
     coordinator_tick(seat->coordinator, now_of(seat->g));
     rearm(seat);
+}
+
+/* One turn of patterns in each of the loop. */
+static void on_matching_due(struct timer *t)
+{
+    struct groups *g = container_of(t, struct groups, matching_timer);
+    const struct group_time now = now_of(g);
+    if (matching_deadline_us(&g->matching) > now.now_us) {
+        arm(g, t, matching_deadline_us(&g->matching));
+        return;
+    }
+    const struct coordinator *c = coordinator_match(&g->matching, now);
+    rearm(g->seat_of[coordinator_partition(c)]);
 }
 
 static void on_appended(struct partition_op *op)
@@ -807,6 +828,7 @@ void groups_start(struct groups *g, struct shard *s, struct cluster *c)
         .metadata = cluster_metadata(c),
         .memory = &g->memory,
         .counters = &g->counters,
+        .matching = &g->matching,
         .hash_seed = s->hash_seed,
         .rand = &s->rand,
         .log = s->log,
@@ -816,6 +838,8 @@ void groups_start(struct groups *g, struct shard *s, struct cluster *c)
         .append = append,
         .answer = answer,
     };
+    matching_init(&g->matching);
+    timer_init(&g->matching_timer, on_matching_due);
     timer_init(&g->metadata_timer, on_metadata_timer);
     timer_init(&g->pulse, on_pulse);
     group_clock_init(&g->clock, s->now_us);
@@ -842,6 +866,7 @@ void groups_quiesce(struct groups *g)
     g->is_quiescing = true;
     timer_cancel(&g->s->timers, &g->metadata_timer);
     timer_cancel(&g->s->timers, &g->pulse);
+    timer_cancel(&g->s->timers, &g->matching_timer);
     if (g->lag != NULL) {
         lag_quiesce(g->lag);
     }

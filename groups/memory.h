@@ -17,9 +17,6 @@ struct group_memory {
     uint64_t groups_max;
     uint64_t members_count;
     uint64_t members_max;
-    uint64_t
-        matching_us; /* Until then matching has used its share of the core (consumer_resolve.c).
-                      */
 };
 
 /* growth: what will be taken, less what will be given back for it. Who takes no more than before

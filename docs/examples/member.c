@@ -3,10 +3,12 @@
  *     cc member.c $(pkg-config --cflags --libs coreflume-client) -o member
  *     ./member 127.0.0.1:9092 billing orders payments
  *
- * Start several: they share the partitions. Ctrl-C leaves the group.
+ * Start several: they share the partitions. Ctrl-C leaves the group. What begins with ^ is a
+ * pattern of topics, also of those to come: '^logs-.*'.
  */
 #include <coreflume-client.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 enum {
@@ -102,9 +104,10 @@ int main(int argc, char **argv)
     char why[CLIENT_WHY_SIZE];
     struct client *c = NULL;
     if (argc < 4) {
-        fprintf(stderr, "usage: member BROKERS GROUP TOPIC...\n");
+        fprintf(stderr, "usage: member BROKERS GROUP TOPIC...|PATTERN\n");
         return 2;
     }
+    const bool is_pattern = argv[3][0] == '^';
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);
     if (client_new(&(struct client_options){.brokers = argv[1]}, why, &c) != ERR_OK) {
@@ -114,7 +117,8 @@ int main(int argc, char **argv)
     const struct client_member_options options = {
         .group = argv[2],
         .topics = (const char *const *)&argv[3],
-        .topics_count = (size_t)(argc - 3),
+        .topics_count = is_pattern ? 0 : (size_t)(argc - 3),
+        .pattern = is_pattern ? argv[3] : NULL,
         .reading = {.reset = CLIENT_RESET_START},
         .on_assigned = on_assigned,
         .on_revoked = on_revoked,

@@ -21,6 +21,7 @@
 #include "core/logger.h"
 #include "core/rand.h"
 #include "groups/coordinator.h"
+#include "groups/matching.h"
 #include "groups/memory.h"
 #include "groups/proposal.h"
 #include "groups/settings.h"
@@ -69,6 +70,7 @@ struct node {
     struct coordinator_env env;
     struct group_memory memory;
     struct group_counters counters;
+    struct matching matching;
     struct rand rand;
     struct coordinator *c;
 };
@@ -184,21 +186,37 @@ static void take_over(struct rig *g)
     settle(g);
 }
 
+/* Of the one coordinator and of the queue that it has for itself. */
+static uint64_t deadline_us(const struct node *n)
+{
+    const uint64_t of_matching_us = matching_deadline_us(&n->matching);
+    const uint64_t of_coordinator_us = coordinator_deadline_us(n->c);
+    return of_matching_us < of_coordinator_us ? of_matching_us : of_coordinator_us;
+}
+
+static void tick(struct node *n, struct group_time now)
+{
+    coordinator_tick(n->c, now);
+    if (matching_deadline_us(&n->matching) <= now.now_us) {
+        (void)coordinator_match(&n->matching, now);
+    }
+}
+
 static void pass(struct rig *g, uint64_t us)
 {
     const uint64_t end_us = g->now.now_us + us;
     for (int i = 0;; i++) {
         assert_cmp(i, <, TICKS_MAX);
-        const uint64_t deadline_us = coordinator_deadline_us(g->leader->c);
-        const uint64_t next_us = deadline_us < end_us ? deadline_us : end_us;
+        const uint64_t due_us = deadline_us(g->leader);
+        const uint64_t next_us = due_us < end_us ? due_us : end_us;
         if (next_us > g->now.now_us) {
             g->now.wall_ms += (int64_t)((next_us - g->now.now_us) / 1000);
             g->now.now_us = next_us;
         }
-        if (deadline_us > end_us) {
+        if (due_us > end_us) {
             return;
         }
-        coordinator_tick(g->leader->c, g->now);
+        tick(g->leader, g->now);
         settle(g);
     }
 }
@@ -304,12 +322,14 @@ static void begin_node(struct rig *g, struct node *n, uint64_t seed)
     n->g = g;
     n->memory =
         (struct group_memory){.size_max = MEMORY_SIZE_MAX, .groups_max = 16, .members_max = 64};
+    matching_init(&n->matching);
     rand_init_seed(&n->rand, seed);
     n->env = (struct coordinator_env){
         .settings = &g->settings,
         .metadata = g->metadata,
         .memory = &n->memory,
         .counters = &n->counters,
+        .matching = &n->matching,
         .hash_seed = seed,
         .rand = &n->rand,
         .log = &g->log,

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Fault reports about groups and their offsets (tests/cases.md). ORACLE=1: the same against Apache Kafka."""
-import sys
+import os
+import pathlib
 import time
 
 from support.check import equal, expect, run_all
 from support.definitions import ask
 from support.members import Classic, Consumer, Members, assignment, commit, committed, coordinated, state, until
 from support.kafka_tools import ORACLE, server
-from support.node import ROOT
+from support.node import binary
 from support.shared import SharedNode
 
 DELAY = "group.initial.rebalance.delay.ms=0"
@@ -195,6 +196,45 @@ def test_c079_offsets_expire_and_no_sooner():
         equal([f"{group}-{version}" in listed for version in (2, 3, 4)], [False] * 3, "the groups are gone")
         equal([committed(connection, f"{group}-{version}-kept") != {} for version in (2, 3, 4)], [True] * 3, "those that live longer")
         equal(committed(connection, f"{group}-active"), {(topic, 0): (1, -1, "")}, "of a topic that is read")
+
+
+def test_c079_what_nobody_reads_expires_by_the_retention():
+    """A node that is started again 30 s, then 90 s and 3 min later by its wall clock; offsets live for a minute."""
+    if ORACLE: # Its clock is not ours to move.
+        return
+    module = pathlib.Path(binary()).resolve().parent / "tests/interop/wall_ahead.so"
+    groups = ("standalone", "emptied", "emptied-new", "active", "active-new")
+
+    def start_later(seconds):
+        node.popen = {"env": dict(os.environ, LD_PRELOAD=str(module), WALL_AHEAD_S=str(seconds))}
+        node.restart()
+
+    def left(connection):
+        coordinated(connection)
+        listed = {one["group_id"] for one in ask(connection, "list_groups", 5, {})["groups"]}
+        return [name for name in groups if committed(connection, name) or name in listed]
+
+    with server("cases_retention", DELAY, "offsets.retention.minutes=1", "offsets.retention.check.interval.ms=200") as node:
+        with Members(node.kafka) as members:
+            connection, topic = members.connect(), "t"
+            equal(connection.create_topic(topic, 2), 0, "create")
+            coordinated(connection)
+            equal(commit(connection, "standalone", [(topic, 0, 1)]), [0], "without membership")
+            for name, is_left in (("emptied", True), ("active", False)):
+                member = Classic(members, name, [topic]).alone([(topic, [0, 1])])
+                new = Consumer(members, f"{name}-new", [topic]).settle(2)
+                equal((member.commit((topic, 0, 1)), new.commit((topic, 0, 1))), ([0], [0]), "commit")
+                if is_left:
+                    equal((member.leave(), new.leave()), (0, 0), "leave")
+        for seconds, wanted in ((30, groups), (90, groups[3:]), (180, groups[3:])):
+            start_later(seconds)
+            with Members(node.kafka) as members:
+                connection = members.connect()
+                until(lambda: left(connection) == list(wanted))
+                time.sleep(0.5)
+                equal(left(connection), list(wanted), f"{seconds} s later, and a few looks")
+                for name in wanted[-2:]:
+                    equal(committed(connection, name), {("t", 0): (1, -1, "")}, name)
 
 
 def test_c081_what_was_committed_is_there_after_kill_9():

@@ -298,10 +298,25 @@ void groups_log_metadata(struct groups_run *run)
 
 /* ---- turns ---- */
 
+/* Of the one coordinator and of the queue that it has for itself. */
+static uint64_t deadline_us(const struct groups_node *n)
+{
+    const uint64_t of_matching_us = matching_deadline_us(&n->matching);
+    const uint64_t of_coordinator_us = coordinator_deadline_us(n->c);
+    return of_matching_us < of_coordinator_us ? of_matching_us : of_coordinator_us;
+}
+
+static void tick_node(struct groups_node *n, struct group_time now)
+{
+    coordinator_tick(n->c, now);
+    if (matching_deadline_us(&n->matching) <= now.now_us) {
+        (void)coordinator_match(&n->matching, now);
+    }
+}
+
 uint64_t groups_log_deadline_us(const struct groups_run *run)
 {
-    uint64_t at_us =
-        run->leader == NULL ? run->elect_at_us : coordinator_deadline_us(run->leader->c);
+    uint64_t at_us = run->leader == NULL ? run->elect_at_us : deadline_us(run->leader);
     if (run->appends_count > 0 && run->appends[0].due_us < at_us) {
         at_us = run->appends[0].due_us;
     }
@@ -321,11 +336,11 @@ static void follow(struct groups_node *n)
 
 static void tick(struct groups_run *run)
 {
-    const struct groups_node *n = run->leader;
+    struct groups_node *n = run->leader;
     const uint64_t now_us = run->sim->clock.now_us;
-    for (int i = 0; coordinator_deadline_us(n->c) <= now_us; i++) {
+    for (int i = 0; deadline_us(n) <= now_us; i++) {
         sim_check(run->sim, i < TICKS_MAX, "a deadline that fires again and again");
-        coordinator_tick(n->c, groups_now(run));
+        tick_node(n, groups_now(run));
     }
     coordinator_check(n->c);
 }
@@ -362,11 +377,13 @@ void groups_log_start(struct groups_run *run)
         n->memory = (struct group_memory){.size_max = run->settings.state_size_max,
                                           .groups_max = run->settings.groups_max,
                                           .members_max = run->settings.all_members_max};
+        matching_init(&n->matching);
         n->env = (struct coordinator_env){
             .settings = &run->settings,
             .metadata = run->metadata,
             .memory = &n->memory,
             .counters = &n->counters,
+            .matching = &n->matching,
             .rand = &n->rand,
             .log = &run->log,
             .reached = &run->sim->reached,

@@ -21,6 +21,7 @@
 #include "core/arena.h"
 #include "core/logger.h"
 #include "groups/coordinator.h"
+#include "groups/matching.h"
 #include "groups/memory.h"
 #include "groups/proposal.h"
 #include "groups/settings.h"
@@ -63,6 +64,7 @@ struct groups_node {
     struct coordinator_env env;
     struct group_memory memory;
     struct group_counters counters;
+    struct matching matching;
     struct rand rand;
     struct coordinator *c;
     size_t applied; /* Of the log. */

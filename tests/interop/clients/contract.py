@@ -5,6 +5,7 @@ Unsupported, is answered with {"unsupported": why}."""
 import base64
 import collections
 import json
+import select
 import sys
 
 Record = collections.namedtuple("Record", "partition key value headers timestamp offset", defaults=(None,))
@@ -20,6 +21,11 @@ def decoded(text):
 
 def encoded(data):
     return None if data is None else base64.b64encode(data).decode()
+
+
+def is_asked_to_end():
+    """The input is over."""
+    return select.select([sys.stdin], [], [], 0)[0] != [] and sys.stdin.read(1) == ""
 
 
 def put(**fields):
@@ -72,6 +78,10 @@ def run(client, verb, rest):
         put(offset=offset, timestamp=timestamp)
     elif verb == "member":
         client.member(rest)
+    elif verb == "pattern":
+        for event, fields in client.pattern(*rest):
+            put(event=event, **fields)
+            sys.stdout.flush()
     elif verb == "admin":
         call = "connect"
         try:

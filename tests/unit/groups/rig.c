@@ -161,12 +161,14 @@ static void init_node(struct rig *r, struct rig_node *n, uint64_t seed)
     n->r = r;
     n->memory = (struct group_memory){
         .size_max = MEMORY_SIZE_MAX, .groups_max = 1000, .members_max = 200000};
+    matching_init(&n->matching);
     rand_init_seed(&n->rand, seed);
     n->env = (struct coordinator_env){
         .settings = &r->settings,
         .metadata = r->metadata,
         .memory = &n->memory,
         .counters = &n->counters,
+        .matching = &n->matching,
         .hash_seed = seed,
         .rand = &n->rand,
         .log = &r->log,
@@ -211,6 +213,7 @@ static void free_node(struct rig_node *n)
     coordinator_resign(n->c);
     coordinator_free(n->c);
     n->c = NULL;
+    cr_assert(eq(u64, matching_deadline_us(&n->matching), UINT64_MAX), "nobody waits any more");
     cr_assert(eq(u64, n->memory.size, 0), "all memory was given back");
     cr_assert(eq(u64, n->memory.groups_count, 0));
     cr_assert(eq(u64, n->memory.members_count, 0));
@@ -317,19 +320,35 @@ static void set_time(struct rig *r, uint64_t now_us)
     r->now.wall_ms += (int64_t)(passed_us / 1000);
 }
 
+/* Of the one coordinator and of the queue that it has for itself. */
+static uint64_t deadline_us(const struct rig_node *n)
+{
+    const uint64_t of_matching_us = matching_deadline_us(&n->matching);
+    const uint64_t of_coordinator_us = coordinator_deadline_us(n->c);
+    return of_matching_us < of_coordinator_us ? of_matching_us : of_coordinator_us;
+}
+
+static void tick(struct rig_node *n, struct group_time now)
+{
+    coordinator_tick(n->c, now);
+    if (matching_deadline_us(&n->matching) <= now.now_us) {
+        (void)coordinator_match(&n->matching, now);
+    }
+}
+
 void rig_pass_ms(struct rig *r, uint64_t ms)
 {
     const uint64_t end_us = r->now.now_us + ms * 1000;
     for (int i = 0; i < TICKS_MAX; i++) {
-        const uint64_t deadline_us = coordinator_deadline_us(r->leader->c);
-        if (deadline_us > end_us) {
+        const uint64_t due_us = deadline_us(r->leader);
+        if (due_us > end_us) {
             set_time(r, end_us);
             return;
         }
-        if (deadline_us > r->now.now_us) {
-            set_time(r, deadline_us);
+        if (due_us > r->now.now_us) {
+            set_time(r, due_us);
         }
-        coordinator_tick(r->leader->c, r->now);
+        tick(r->leader, r->now);
         settle(r);
     }
     cr_fatal("a deadline that fires again and again");

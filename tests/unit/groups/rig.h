@@ -20,6 +20,7 @@
 #include "core/rand.h"
 #include "core/reached.h"
 #include "groups/coordinator.h"
+#include "groups/matching.h"
 #include "groups/memory.h"
 #include "groups/proposal.h"
 #include "groups/settings.h"
@@ -35,6 +36,7 @@ struct rig_node {
     struct coordinator_env env;
     struct group_memory memory;
     struct group_counters counters;
+    struct matching matching;
     struct rand rand;
     struct coordinator *c;
 };

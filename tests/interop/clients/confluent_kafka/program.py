@@ -86,6 +86,23 @@ class Client:
         consumer.close()
         return max(found.offset, -1), None
 
+    def pattern(self, group, pattern):
+        events = []
+
+        def note(event):
+            return lambda _, partitions: events.append((event, {"topics": sorted({p.topic for p in partitions})}))
+        consumer = Consumer({**self.config, "group.id": group, "group.protocol": "consumer", "auto.offset.reset": "earliest",
+                             "fetch.wait.max.ms": 100})
+        consumer.subscribe([pattern], on_assign=note("assigned"), on_revoke=note("revoked"))
+        while not contract.is_asked_to_end():
+            message = consumer.poll(0.05)
+            if message is not None:
+                events.append(("error", {"error": message.error().str()}) if message.error() else
+                              ("record", {"topic": message.topic(), "value": message.value().decode()}))
+            yield from events
+            events.clear()
+        consumer.close()
+
     def admin_calls(self, topic, timestamp):
         admin = AdminClient(self.config)
 

@@ -49,7 +49,7 @@ public final class Client {
 
     public static void main(String[] args) {
         if (args.length < 2) {
-            System.err.println("usage: Client BROKERS versions|create|delete|produce|read|lookup|admin|member ARGS");
+            System.err.println("usage: Client BROKERS versions|create|delete|produce|read|lookup|admin|member|pattern ARGS");
             System.exit(1);
         }
         Client client = new Client(args[0]);
@@ -78,6 +78,7 @@ public final class Client {
             case "read" -> read(args.get(0), Integer.parseInt(args.get(1)));
             case "lookup" -> lookup(new TopicPartition(args.get(0), Integer.parseInt(args.get(1))), Long.parseLong(args.get(2)));
             case "member" -> new Member(brokers, args).run();
+            case "pattern" -> new Pattern(brokers, args).run();
             case "admin" -> new AdminCalls(this, args.get(0), Long.parseLong(args.get(1))).all();
             default -> throw new IllegalArgumentException("no such verb: " + verb);
         }
