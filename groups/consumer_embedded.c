@@ -7,6 +7,15 @@
 #include "kafka/proto/consumer_protocol_assignment.h"
 #include "kafka/proto/consumer_protocol_subscription.h"
 
+bool consumer_owns_too_many(const struct coordinator_env *env, size_t count)
+{
+    size_t all = CONSUMER_OWNED_FREELY;
+    for (uint32_t i = 0; count > all && i < metadata_topics_count(env->metadata); i++) {
+        all += (size_t)metadata_topic_at(env->metadata, i)->partitions_count;
+    }
+    return count > all;
+}
+
 /* However a decoder says it: there is no memory, or the bytes make no sense. */
 static enum err judged(enum err e)
 {
@@ -27,6 +36,9 @@ enum err consumer_set_subscription(struct consumer_group_member_metadata_value *
 {
     v->rack_id = from->rack_id;
     v->subscribed_topic_regex = slice_of("", 0);
+    if (from->topics_count > CONSUMER_NAMES_MAX) {
+        return ERR_CORRUPT;
+    }
     return consumer_set_names(v, from->topics, from->topics_count, a) ? ERR_OK : ERR_TOO_LARGE;
 }
 
@@ -53,6 +65,9 @@ enum err consumer_read_owned(const struct coordinator_env *env,
     size_t count = 0;
     for (size_t i = 0; i < from->owned_partitions_count; i++) {
         count += from->owned_partitions[i].partitions_count;
+    }
+    if (consumer_owns_too_many(env, count)) {
+        return ERR_CORRUPT;
     }
     if (!partition_set_init(ret_set, a, count)) {
         return ERR_TOO_LARGE;

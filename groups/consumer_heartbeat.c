@@ -14,6 +14,9 @@ enum {
     TEXT_ID_MAX = 128, /* What messages show of an id. */
 };
 
+#define TOO_MANY_NAMES "A group may name 50000 topics: subscribe to a pattern."
+static_assert(CONSUMER_NAMES_MAX == 50000, "and the text says so");
+
 #define SHOWN(text) slice_shown((text), TEXT_ID_MAX), (const char *)(text).data
 
 static const struct consumer_group_heartbeat_request *in_of(const struct consumer_beat *b)
@@ -47,6 +50,9 @@ static const char *check_join(const struct consumer_group_heartbeat_request *in)
 static const char *check_request(const struct consumer_group_heartbeat_request *in, int16_t version)
 {
     const bool has_id = in->member_id.size > 0;
+    if (in->subscribed_topic_names_count > CONSUMER_NAMES_MAX) {
+        return TOO_MANY_NAMES;
+    }
     if (version > 0 && !has_id) {
         return "MemberId can't be empty.";
     }
@@ -424,6 +430,8 @@ static void say(struct consumer_beat *b, const struct consumer_speaker *who)
         consumer_say(b, who, &base->metadata->v);
     } else if (!merge_metadata(b, base == NULL ? NULL : base->metadata, &v)) {
         group_refuse(b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory");
+    } else if (!consumer_has_room_for_names(b->g, &v)) {
+        group_refuse(b->g->c, b->call, KAFKA_INVALID_REQUEST, TOO_MANY_NAMES);
     } else if (!consumer_has_room(b->g, who, &v)) {
         if (who->member != NULL) { /* Stays in, as what it said before. */
             member_touch(who->member);
@@ -435,15 +443,20 @@ static void say(struct consumer_beat *b, const struct consumer_speaker *who)
     }
 }
 
-/* What it says it has. */
-static bool read_owned(struct consumer_beat *b)
+static size_t count_owned(const struct consumer_group_heartbeat_request *in)
 {
-    const struct consumer_group_heartbeat_request *in = in_of(b);
     size_t count = 0;
     for (size_t i = 0; i < in->topic_partitions_count; i++) {
         count += in->topic_partitions[i].partitions_count;
     }
-    if (!partition_set_init(&b->owned, &b->call->arena, count)) {
+    return count;
+}
+
+/* What it says it has. */
+static bool read_owned(struct consumer_beat *b)
+{
+    const struct consumer_group_heartbeat_request *in = in_of(b);
+    if (!partition_set_init(&b->owned, &b->call->arena, count_owned(in))) {
         return false;
     }
     for (size_t i = 0; i < in->topic_partitions_count; i++) {
@@ -534,6 +547,10 @@ void consumer_heartbeat(struct group *g, struct group_call *call)
         return;
     }
     if (!check_pattern(g, call, in->subscribed_topic_regex) || !check_group(g, call)) {
+        return;
+    }
+    if (consumer_owns_too_many(g->c->env, count_owned(in))) {
+        group_refuse(g->c, call, KAFKA_INVALID_REQUEST, "TopicPartitions has more than there are.");
         return;
     }
     if (in->member_epoch < 0) {

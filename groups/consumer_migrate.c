@@ -185,7 +185,32 @@ static void put_upgraded(const struct group *g, struct proposal *p, const struct
     consumer_put_progress(g, p, id, &m->progress);
 }
 
-/* ERR_CORRUPT: a member cannot be read. Else there is no memory. */
+/* As consumer_has_room_for_names; ERR_CORRUPT if it has none. */
+static enum err check_names(const struct upgraded *members, size_t count, struct arena *a)
+{
+    size_t all = 0;
+    for (size_t i = 0; i < count; i++) {
+        all += members[i].v.subscribed_topic_names_count;
+    }
+    if (all <= CONSUMER_NAMES_MAX) {
+        return ERR_OK;
+    }
+    struct slice *names = arena_alloc_array(a, all, sizeof(*names));
+    struct slice *to = names;
+    for (size_t i = 0; names != NULL && i < count; i++) {
+        const struct consumer_group_member_metadata_value *v = &members[i].v;
+        for (size_t j = 0; j < v->subscribed_topic_names_count; j++) {
+            *to++ = v->subscribed_topic_names[j];
+        }
+    }
+    struct consumer_group_member_metadata_value distinct;
+    if (names == NULL || !consumer_set_names(&distinct, names, all, a)) {
+        return ERR_TOO_LARGE;
+    }
+    return distinct.subscribed_topic_names_count <= CONSUMER_NAMES_MAX ? ERR_OK : ERR_CORRUPT;
+}
+
+/* ERR_CORRUPT: a member cannot be read, or they name too many topics. Else there is no memory. */
 static enum err put_members(const struct classic *c,
                             struct proposal *p,
                             struct arena *a,
@@ -199,6 +224,9 @@ static enum err put_members(const struct classic *c,
             members[count] = (struct upgraded){.from = classic_member_at(link), .position = count};
             e = convert(&members[count++], a, given);
         }
+    }
+    if (e == ERR_OK) {
+        e = check_names(members, count, a);
     }
     if (e == ERR_OK && count > 0) {
         qsort(members, count, sizeof(*members), compare_claims);

@@ -43,6 +43,10 @@ enum {
     MEMBER_EPOCH_LEAVES = -1,
     MEMBER_EPOCH_AWAY = -2, /* A static member that will be back. */
     CONSUMER_SCRATCH_SIZE_MAX = 256 << 20,
+    /* What is said in one request is sorted in one turn of the loop, and a group's topics are gone
+     * through whenever any topic changes. */
+    CONSUMER_NAMES_MAX = 50000,    /* Topics that a group names. */
+    CONSUMER_OWNED_FREELY = 10000, /* Partitions that one may name though there are less. */
 };
 
 /* As in the records (Kafka's MemberState). */
@@ -353,6 +357,9 @@ bool consumer_is_subscription_equal(const struct consumer_group_member_metadata_
 bool consumer_has_room(const struct group *g,
                        const struct consumer_speaker *who,
                        const struct consumer_group_member_metadata_value *v);
+/* Whether the group names no more than CONSUMER_NAMES_MAX topics then, or no more than before. */
+bool consumer_has_room_for_names(const struct group *g,
+                                 const struct consumer_group_member_metadata_value *v);
 /* It says v of itself: makes it so, takes the next step, answers. */
 void consumer_say(struct consumer_beat *b,
                   const struct consumer_speaker *who,
@@ -396,7 +403,9 @@ struct consumer_protocol_subscription;
 enum err consumer_read_subscription(struct slice metadata,
                                     struct arena *a,
                                     struct consumer_protocol_subscription *ret_value);
-/* By the topics' names: those that are there. */
+/* Whether a member that says it has so many partitions cannot be right: there are not so many. */
+bool consumer_owns_too_many(const struct coordinator_env *env, size_t count);
+/* By the topics' names: those that are there. ERR_CORRUPT if they are too many. */
 enum err consumer_read_owned(const struct coordinator_env *env,
                              const struct consumer_protocol_subscription *from,
                              struct arena *a,
@@ -405,7 +414,8 @@ enum err consumer_read_assignment(const struct coordinator_env *env,
                                   struct slice assignment,
                                   struct arena *a,
                                   struct partition_set *ret_set);
-/* What of it a member's record holds. */
+/* What of it a member's record holds. ERR_CORRUPT if it names more than CONSUMER_NAMES_MAX topics.
+ */
 enum err consumer_set_subscription(struct consumer_group_member_metadata_value *v,
                                    const struct consumer_protocol_subscription *from,
                                    struct arena *a);

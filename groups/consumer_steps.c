@@ -150,6 +150,22 @@ bool consumer_has_room(const struct group *g,
     return group_memory_has_room(g->c->env->memory, (int64_t)size_of(v) - (int64_t)before);
 }
 
+bool consumer_has_room_for_names(const struct group *g,
+                                 const struct consumer_group_member_metadata_value *v)
+{
+    const struct consumer *c = g->consumer;
+    const size_t known = c == NULL ? 0 : c->topics.count;
+    if (known + v->subscribed_topic_names_count <= CONSUMER_NAMES_MAX) {
+        return true;
+    }
+    size_t fresh = 0;
+    for (size_t i = 0; i < v->subscribed_topic_names_count; i++) {
+        const struct slice name = v->subscribed_topic_names[i];
+        fresh += c == NULL || consumer_topics_find(c, name) == NULL ? 1 : 0;
+    }
+    return fresh == 0 || known + fresh <= CONSUMER_NAMES_MAX;
+}
+
 /* Whether the record of it would say anything else. */
 static bool is_metadata_equal(const struct member_metadata *old,
                               const struct consumer_group_member_metadata_value *v)

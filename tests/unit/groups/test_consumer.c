@@ -366,6 +366,59 @@ Test(consumer, who_is_in_stays_in_without_memory_left)
     rig_free(r);
 }
 
+/* Those from .. to - 1, by number. */
+static const struct consumer_group_heartbeat_response *
+say_names(struct rig *r, const char *member, int32_t from, int32_t to)
+{
+    struct consumer_group_heartbeat_request *in = new_request(r, member, 0);
+    in->rebalance_timeout_ms = 60000;
+    in->topic_partitions = rig_alloc(r, 1, sizeof(*in->topic_partitions));
+    in->subscribed_topic_names_count = (size_t)(to - from);
+    in->subscribed_topic_names = rig_alloc(r, (size_t)(to - from) + 1, sizeof(struct slice));
+    for (int32_t i = from; i < to; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "t%d", (int)i);
+        in->subscribed_topic_names[i - from] = rig_text(r, name);
+    }
+    return send(r, in);
+}
+
+/* Whenever a topic changes all that a group names is gone through, in one turn. */
+Test(consumer, a_group_names_so_many_topics_whoever_says_them)
+{
+    struct rig *r = rig_new();
+    rig_topic(r, "t1", 1);
+    cr_assert(eq(i16, say_names(r, "a", 0, 50001)->error_code, KAFKA_INVALID_REQUEST));
+    cr_assert(eq(i16, say_names(r, "a", 0, 30000)->error_code, KAFKA_NONE));
+    cr_assert(eq(i16, say_names(r, "b", 0, 30000)->error_code, KAFKA_NONE), "the same ones");
+    cr_assert(eq(i16, say_names(r, "c", 30000, 50001)->error_code, KAFKA_INVALID_REQUEST));
+    cr_assert(eq(i16, say_names(r, "c", 10000, 50000)->error_code, KAFKA_NONE));
+    cr_assert(eq(i16, say_names(r, "d", 49999, 50001)->error_code, KAFKA_INVALID_REQUEST));
+    cr_assert(eq(i16, say_names(r, "a", 0, 30000)->error_code, KAFKA_NONE), "all that it said");
+    rig_free(r);
+}
+
+/* What is said is sorted, in one turn. */
+Test(consumer, nobody_has_more_partitions_than_there_are)
+{
+    enum {
+        FREE = 10000,
+        COUNT = FREE + 3,
+    };
+    struct rig *r = rig_new();
+    rig_topic(r, "t", 2);
+    (void)join(r, "a", "t", NULL);
+    struct consumer_group_heartbeat_request *in = new_request(r, "a", 2);
+    in->topic_partitions = rig_alloc(r, 1, sizeof(*in->topic_partitions));
+    in->topic_partitions_count = 1;
+    in->topic_partitions->partitions = rig_alloc(r, COUNT, sizeof(int32_t));
+    in->topic_partitions->partitions_count = COUNT;
+    cr_assert(eq(i16, send(r, in)->error_code, KAFKA_INVALID_REQUEST));
+    in->topic_partitions->partitions_count = COUNT - 1;
+    cr_assert(eq(i16, send(r, in)->error_code, KAFKA_NONE));
+    rig_free(r);
+}
+
 /* ---- records ---- */
 
 static enum err apply_one(struct rig *r, struct slice key, struct slice value)
