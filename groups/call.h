@@ -86,6 +86,7 @@ struct group_call {
     void (*on_cancel)(struct group_call *call); /* While a module keeps it: answer it now. */
     void *keeper;                               /* While a module keeps it: the module's. */
     bool is_hurried;                            /* Is not to be kept. */
+    bool is_client_gone;                        /* Because nobody waits for it any more. */
     bool was_kept; /* What it said was taken in when it came; it is answered with what there is. */
     bool is_due;   /* It was kept as long as it could be. */
     uint64_t kept_us;                /* Since when, if it was. */

@@ -35,6 +35,12 @@ static bool was_cut_short(const struct group_call *call)
     return (call->was_kept && !call->is_due) || call->is_hurried;
 }
 
+/* Its client may give a heartbeat up soon: it is of such a kind, or it has done so. */
+static bool is_impatient(const struct consumer_member *m, const struct group_call *call)
+{
+    return call->is_impatient || m->has_given_up;
+}
+
 /* Clients count from when they sent the heartbeat; from its answer, if they always do so or it
  * tells another interval than the one before did. So it is the same one as long as can be. */
 static int32_t soon_ms(struct consumer_member *m, const struct group_call *call)
@@ -44,7 +50,7 @@ static int32_t soon_ms(struct consumer_member *m, const struct group_call *call)
     if (kept_us >= WORTH_US || call->is_due) {
         m->hurried_count = 0;
     }
-    const int32_t least_ms = call->is_impatient ? SOON_MS_MIN_IMPATIENT : SOON_MS_MIN;
+    const int32_t least_ms = is_impatient(m, call) ? SOON_MS_MIN_IMPATIENT : SOON_MS_MIN;
     const int32_t fair_ms = (int32_t)(env->memory->members_count / RETURNS_PER_MS_MAX);
     const int32_t ms = (fair_ms > least_ms ? fair_ms : least_ms) << m->hurried_count;
     if (was_cut_short(call) && m->hurried_count < HURRIED_COUNT_MAX) {
@@ -69,7 +75,7 @@ int32_t consumer_hold_rest_ms(struct consumer_member *m, const struct group_call
  * commit comes that is due after the same interval. */
 int32_t consumer_hold_ms(const struct consumer_member *m, const struct group_call *call)
 {
-    if (call->is_impatient) { /* What is told while something moves is no time to wait in. */
+    if (is_impatient(m, call)) { /* What is told while something moves is no time to wait in. */
         return consumer_is_settled(m->consumer, m) ? m->told_interval_ms / 2 : 0;
     }
     const int32_t interval_ms = consumer_intervals(m->consumer).heartbeat_interval_ms;
@@ -109,7 +115,9 @@ static void on_due(struct group_timer *t)
 
 static void on_cancel(struct group_call *call)
 {
-    consumer_unhold(call->keeper);
+    struct consumer_member *m = call->keeper;
+    m->has_given_up |= call->is_client_gone;
+    consumer_unhold(m);
 }
 
 void consumer_hold_init(struct consumer_member *m)

@@ -96,6 +96,7 @@ struct consumer_member {
     /* Volatile. */
     bool is_going;         /* Scratch: among those that a batch in the making takes away. */
     bool has_heard;        /* It has said that it has what it may use. */
+    bool has_given_up;     /* Its client went while a heartbeat of it was kept. */
     uint8_t hurried_count; /* Heartbeats in a row that could hardly be kept. */
     struct group_timer session;
     struct group_timer revocation;

@@ -722,6 +722,7 @@ static void serve_cancel(struct shard *here, struct xmsg *m)
     struct group_call *call = cancel->call;
     struct groups *g = cancel->server;
     call->is_hurried = true;
+    call->is_client_gone = cancel->is_client_gone;
     if (call->coordinator != NULL) {
         struct seat *seat = g->seat_of[coordinator_partition(call->coordinator)];
         coordinator_cancel(seat->coordinator, call, now_of(g));

@@ -73,6 +73,7 @@ uint64_t groups_commit_timeout_us(const struct groups *g);
  * until its own on_done and the cancel's. */
 struct group_cancel {
     struct group_call *call;
+    bool is_client_gone; /* It gave up; else it has sent more. */
     void (*on_done)(struct group_cancel *cancel);
     struct xmsg msg; /* Private, as what follows. */
     struct xmsg_hop route[2];

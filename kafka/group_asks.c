@@ -124,7 +124,11 @@ static void cancel_all(struct request *r)
     for (size_t i = 0; i < all->next; i++) {
         struct group_ask *ask = &all->asks[i];
         if (ask->is_under_way) {
-            ask->cancel = (struct group_cancel){.call = &ask->call, .on_done = on_cancelled};
+            ask->cancel = (struct group_cancel){
+                .call = &ask->call,
+                .is_client_gone = conn_is_ending(r->conn),
+                .on_done = on_cancelled,
+            };
             request_hold(r);
             groups_cancel(r->d->groups, &ask->cancel);
         }

@@ -154,6 +154,28 @@ Test(consumer_hold, of_the_impatient_none_is_kept_after_one_that_may_have_been_g
     rig_free(r);
 }
 
+/* Java with request.timeout.ms below what heartbeats of its kind are kept for: else it lost its
+ * connection with every one. A client that only sends more is not meant. */
+Test(consumer_hold, who_gave_one_up_is_impatient_from_then_on)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    rig_cancel(beat(r, "a", epoch));
+    struct rig_call *call = beat(r, "a", epoch);
+    rig_pass_ms(r, INTERVAL_MS - SOON_MS - 1);
+    cr_assert(not(call->is_answered), "it is patient");
+    call->call.is_client_gone = true;
+    rig_cancel(call);
+    const response *out = rig_answer(beat(r, "a", epoch));
+    const int32_t told_ms = out->heartbeat_interval_ms;
+    call = beat(r, "a", epoch);
+    rig_pass_ms(r, (uint64_t)told_ms / 2 - 1);
+    cr_assert(not(call->is_answered));
+    rig_pass_ms(r, 1);
+    cr_assert(call->is_answered);
+    rig_free(r);
+}
+
 /* It is told to come often while others give back: that is its time limit, too. */
 Test(consumer_hold, of_the_impatient_none_is_kept_while_something_moves)
 {
