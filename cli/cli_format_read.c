@@ -120,7 +120,7 @@ struct reading {
 
 static struct slice rest_of(const struct reading *x)
 {
-    return slice_of(x->bytes.data + x->pos, x->bytes.size - x->pos);
+    return slice_rest(x->bytes, x->pos);
 }
 
 /* Not enough is there: wait, or nothing more can come. */
@@ -276,7 +276,7 @@ static enum err add_header(struct reading *x, struct slice text)
     const size_t name_size = equals == SIZE_MAX ? text.size : equals;
     struct slice value = {0};
     if (equals != SIZE_MAX) {
-        value = slice_of(text.data + equals + 1, text.size - equals - 1);
+        value = slice_rest(text, equals + 1);
     }
     const struct slice null_text = r->format->null_text;
     if (!slice_is_null(null_text) && slice_equal(value, null_text)) {
@@ -297,7 +297,7 @@ static enum err read_headers(struct reading *x, size_t index)
         const size_t size = comma == SIZE_MAX ? text.size : comma;
         const size_t taken = comma == SIZE_MAX ? size : size + 1;
         e = add_header(x, slice_of(text.data, size));
-        text = slice_of(text.data + taken, text.size - taken);
+        text = slice_rest(text, taken);
     }
     x->message.headers = x->r->headers;
     return e;

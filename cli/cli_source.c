@@ -247,7 +247,7 @@ static enum err next_line(struct cli_source *s, int timeout_ms, struct client_me
         const size_t key_size = (size_t)(found - line.data);
         const size_t skipped = key_size + s->separator.size;
         m->key = or_null(s, slice_of(line.data, key_size));
-        m->value = slice_of(line.data + skipped, line.size - skipped);
+        m->value = slice_rest(line, skipped);
     }
     m->value = or_null(s, m->value);
     return ERR_OK;

@@ -221,7 +221,7 @@ bool cli_where_parse(const char *text, int64_t now_ms, struct cli_where *ret_whe
 void cli_time_format(int64_t ms, char ret_text[CLI_DATE_SIZE])
 {
     const int64_t below = ms % 1000 < 0 ? ms % 1000 + 1000 : ms % 1000;
-    const time_t seconds = (time_t)((ms - below) / 1000);
+    const time_t seconds = (time_t)(ms / 1000 - (ms % 1000 < 0));
     struct tm tm;
     if (gmtime_r(&seconds, &tm) == NULL || tm.tm_year + 1900 > YEAR_MAX || tm.tm_year + 1900 < 0) {
         (void)snprintf(ret_text, CLI_DATE_SIZE, "%" PRId64 "ms", ms);

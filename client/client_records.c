@@ -51,7 +51,7 @@ int64_t client_walk_end(struct slice *batches, int64_t offset, bool *ret_is_dama
     enum err e;
     while ((e = batch_header_decode(rest, &h)) == ERR_OK && is_sane(&h)) {
         const size_t size = batch_size(&h);
-        rest = slice_of(rest.data + size, rest.size - size);
+        rest = slice_rest(rest, size);
         offset = behind(&h) > offset ? behind(&h) : offset;
     }
     *ret_is_damaged = e != ERR_EOF;
@@ -137,7 +137,7 @@ static enum err open_batch(struct client_walk *w)
         record_cursor_init(&w->cursor, h, records);
         w->has_batch = true;
     }
-    w->batches = slice_of(w->batches.data + size, w->batches.size - size);
+    w->batches = slice_rest(w->batches, size);
     return ERR_OK;
 }
 

@@ -314,7 +314,7 @@ static enum err check_offset_reset(struct slice value, char *why)
         return ERR_OK;
     }
     if (value.size > size && memcmp(value.data, by_duration, size) == 0 &&
-        is_duration(slice_of(value.data + size, value.size - size))) {
+        is_duration(slice_rest(value, size))) {
         return ERR_OK;
     }
     return say(ERR_CONFIG_INVALID,

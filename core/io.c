@@ -152,12 +152,12 @@ void io_submit(struct io *io, struct io_op *op)
     if (op->kind == IO_CANCEL) {
         op->target->is_cancelled = true;
     }
+    if (is_transfer(op) && op->size == 0) {
+        list_push_back(&io->done, &op->link); /* Nothing to move, and no error to meet. */
+        return;
+    }
     if (is_transfer(op)) {
         set_rest(op);
-        if (op->size == 0) {
-            list_push_back(&io->done, &op->link); /* Nothing to move, and no error to meet. */
-            return;
-        }
     }
     io->backend->ops->start(io->backend, op);
 }

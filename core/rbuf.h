@@ -22,9 +22,11 @@ struct rbuf {
     enum err failure; /* First failure, ERR_OK until then. */
 };
 
+/* The null value reads as empty; the cursor itself is never NULL. */
 static inline struct rbuf rbuf_over(const void *data, size_t size)
 {
-    return (struct rbuf){.cursor = data, .end = (const uint8_t *)data + size, .failure = ERR_OK};
+    const uint8_t *start = data == NULL ? (const uint8_t *)"" : data;
+    return (struct rbuf){.cursor = start, .end = start + size, .failure = ERR_OK};
 }
 
 static inline size_t rbuf_left(const struct rbuf *r)

@@ -24,6 +24,12 @@ static inline struct slice slice_of_string(const char *text)
     return text == NULL ? (struct slice){0} : slice_of(text, strlen(text));
 }
 
+/* Behind its first pos bytes. */
+static inline struct slice slice_rest(struct slice s, size_t pos)
+{
+    return pos == 0 ? s : slice_of(s.data + pos, s.size - pos);
+}
+
 static inline bool slice_is_null(struct slice s)
 {
     return s.data == NULL;

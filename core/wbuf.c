@@ -90,9 +90,8 @@ uint8_t *wbuf_extend(struct wbuf *w, size_t size)
     if (!has_room(w, size) && !make_room(w, size)) {
         return NULL;
     }
-    uint8_t *at = w->data + w->size;
     w->size += size;
-    return at;
+    return w->size == 0 ? w->data : w->data + w->size - size; /* Which may be without memory. */
 }
 
 /* The low size bytes of v. */

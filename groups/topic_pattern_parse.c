@@ -330,7 +330,7 @@ static bool take_unicode_set(struct parser *p, struct pattern_set *ret)
         p->at = close;
         if (name.size > 0 && name.data[0] == '^') {
             is_negated = !is_negated;
-            name = slice_of(name.data + 1, name.size - 1);
+            name = slice_rest(name, 1);
         }
     }
     p->at++;
@@ -439,7 +439,7 @@ static bool take_posix_set(struct parser *p, struct pattern_set *ret)
     struct slice name = slice_of(p->at + 2, (size_t)(close - p->at - 2));
     const bool is_negated = name.size > 0 && name.data[0] == '^';
     if (is_negated) {
-        name = slice_of(name.data + 1, name.size - 1);
+        name = slice_rest(name, 1);
     }
     struct pattern_set s;
     if (!find_set(POSIX_SETS, sizeof(POSIX_SETS) / sizeof(POSIX_SETS[0]), name, &s)) {

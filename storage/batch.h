@@ -79,7 +79,7 @@ int64_t batch_first_timestamp(const struct batch_header *h);
 /* What follows the header of batch, which holds one whole batch. */
 static inline struct slice batch_records_part(struct slice batch)
 {
-    return slice_of(batch.data + BATCH_HEADER_SIZE, batch.size - BATCH_HEADER_SIZE);
+    return slice_rest(batch, BATCH_HEADER_SIZE);
 }
 
 /* True if the CRC over attributes..end matches. batch holds exactly one batch. */

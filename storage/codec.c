@@ -116,11 +116,12 @@ static void out_cut(struct codec_run *run, size_t unused)
 /* The next piece of a writer's input; is_last is for the one that ends it, which may be empty. */
 static struct slice take_in(struct codec_run *run, bool *ret_is_last)
 {
-    size_t left = run->in.size - run->in_pos;
-    size_t size = left < run->step_max ? left : run->step_max;
-    struct slice piece = {.data = run->in.data + run->in_pos, .size = size};
-    run->in_pos += size;
-    *ret_is_last = run->in_pos == run->in.size;
+    struct slice piece = slice_rest(run->in, run->in_pos);
+    *ret_is_last = piece.size <= run->step_max;
+    if (!*ret_is_last) {
+        piece.size = run->step_max;
+    }
+    run->in_pos += piece.size;
     return piece;
 }
 

@@ -378,8 +378,7 @@ static enum err encode(struct compaction *c, const struct batch_header *h, struc
         e = codec_compress(batch_codec(h), records, &c->batch);
     }
     if (e == ERR_OK) {
-        const struct slice stored =
-            slice_of(c->batch.data + BATCH_HEADER_SIZE, c->batch.size - BATCH_HEADER_SIZE);
+        const struct slice stored = slice_rest(wbuf_slice(&c->batch), BATCH_HEADER_SIZE);
         batch_header_encode(h, stored, c->batch.data);
     }
     return e;

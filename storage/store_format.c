@@ -78,7 +78,7 @@ store_blocks_encode(const struct store_stamp *stamp, struct slice stream, uint8_
         memcpy(block, &h, sizeof(h));
         if (size > 0) {
             memcpy(block + sizeof(h), stream.data, size);
-            stream = slice_of(stream.data + size, stream.size - size);
+            stream = slice_rest(stream, size);
         }
         memset(block + sizeof(h) + size, 0, STORE_BLOCK_PAYLOAD_SIZE - size);
         h.crc = block_crc(block);
@@ -205,6 +205,6 @@ enum err store_record_next(struct slice *stream, struct store_record *ret_record
     };
     memcpy(ret_record->log.topic_id.bytes, h.topic_id, sizeof(h.topic_id));
     size_t size = store_record_size(h.value_size);
-    *stream = slice_of(stream->data + size, stream->size - size);
+    *stream = slice_rest(*stream, size);
     return ERR_OK;
 }

@@ -12,6 +12,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -88,6 +89,14 @@ def run_beside(totals, steps, env=None):
             totals.add(step, *result)
 
 
+def fresh_reports(build):
+    """Where sanitizers write: what a test says on stderr Criterion swallows. (The option is ASan's, for UBSan too.)"""
+    reports = build / "sanitizer"
+    shutil.rmtree(reports, ignore_errors=True)
+    reports.mkdir()
+    return reports
+
+
 def unit(totals, kind, pattern="*"):
     """The meson tests of one build whose name matches; TAP subtests are what is counted."""
     began = time.monotonic()
@@ -101,8 +110,10 @@ def unit(totals, kind, pattern="*"):
         return
     log = build / "meson-logs" / "testlog.json"
     log.unlink(missing_ok=True)
+    reports = fresh_reports(build)
     subprocess.run(["meson", "test", "-C", str(build), "--no-rebuild", "--num-processes", str(CORES),
-                    "--quiet", *names], cwd=ROOT, capture_output=True, text=True)
+                    "--quiet", *names], cwd=ROOT, capture_output=True, text=True,
+                   env={**os.environ, "ASAN_OPTIONS": f"log_path={reports}/report", "UBSAN_OPTIONS": "print_stacktrace=1"})
     passed = failed = 0
     if not log.exists():
         print(f"   no test ran in build/{kind}: is it built?", flush=True)
@@ -121,6 +132,8 @@ def unit(totals, kind, pattern="*"):
             print(f"   SKIPPED {result['name']}: {skip}", flush=True)
         passed += max(good, 1 if not bad and result["result"] != "SKIP" else 0)
         failed += bad
+    for report in sorted(reports.iterdir()) if failed else ():
+        print(f"   {report.read_text()[:4000]}", flush=True)
     totals.add(f"unit tests ({kind})", passed, failed, time.monotonic() - began)
 
 

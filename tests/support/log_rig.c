@@ -92,7 +92,9 @@ static enum err on_replay(void *context, const struct log_entry *entry)
         .payload = malloc(entry->payload.size + 1),
         .payload_size = entry->payload.size,
     };
-    memcpy(e->payload, entry->payload.data, entry->payload.size);
+    if (entry->payload.size > 0) {
+        memcpy(e->payload, entry->payload.data, entry->payload.size);
+    }
     return ERR_OK;
 }
 

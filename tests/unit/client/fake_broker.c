@@ -319,8 +319,10 @@ void fake_broker_answer_in(struct fake_broker *b,
     struct wbuf w;
     wbuf_init(&w, SCRIPT_SIZE_MAX);
     const size_t pos = wbuf_reserve(&w, 4);
-    enum err e = response_header_encode(&w, api_key, version, current(b)->correlation_next++);
+    int32_t *correlation = &current(b)->correlation_next;
+    enum err e = response_header_encode(&w, api_key, version, *correlation);
     cr_assert(e == ERR_OK);
+    *correlation = *correlation == INT32_MAX ? 0 : *correlation + 1;
     e = schema_api_find(api_key)->response.encode(&w, version, response);
     cr_assert(e == ERR_OK, "%s", err_name(e));
     wbuf_patch_i32(&w, pos, (int32_t)(w.size - pos - 4));

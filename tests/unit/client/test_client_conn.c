@@ -348,7 +348,6 @@ Test(client_conn, correlation_ids_wrap)
     fake_broker_metadata(&broker, 1);
     broker.connections[0].correlation_next = INT32_MAX;
     fake_broker_metadata(&broker, 1);
-    broker.connections[0].correlation_next = 0;
     fake_broker_metadata(&broker, 1);
     cr_assert(eq(int, describe(), ERR_OK));
     container_of(client->links.next, struct client_link, link)->conn.correlation_next = INT32_MAX;

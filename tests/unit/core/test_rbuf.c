@@ -23,6 +23,15 @@ static size_t from_hex(const char *hex, uint8_t *ret_bytes)
     return size;
 }
 
+/* The null value, and nothing taken from it. */
+Test(rbuf, the_null_value_reads_as_empty)
+{
+    struct rbuf r = rbuf_over(NULL, 0);
+    cr_assert(eq(sz, rbuf_left(&r), 0));
+    cr_assert(eq(sz, rbuf_bytes(&r, 0).size, 0));
+    cr_assert(eq(int, rbuf_finish(&r), ERR_OK));
+}
+
 /* The vectors of the protocol notes, section 26. */
 Test(rbuf, zigzag_vectors)
 {
