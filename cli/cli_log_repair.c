@@ -21,12 +21,11 @@ struct ranges {
 
 struct repair {
     struct cli *cli;
+    const char *dir;
     const char *name;
     bool accepts_loss;
     struct ranges damaged; /* Or just given up, */
     struct ranges before;  /* or earlier. */
-    bool is_end_unknown;   /* As the first pass saw it, */
-    uint64_t last_index;   /* and this. */
 };
 
 static void add_range(void *context, const struct log_damage *d)
@@ -55,8 +54,6 @@ static int look(struct repair *x, const struct log *l)
         add_range(&x->damaged, &found[i]);
     }
     log_each_loss(l, &x->before, add_range);
-    x->is_end_unknown = log_is_end_unknown(l);
-    x->last_index = log_last_index(l);
     return check_memory(x);
 }
 
@@ -84,13 +81,9 @@ static int look_again(struct repair *x, const struct log *l)
         }
     }
     free(after.list);
-    const uint64_t last_index = log_last_index(l);
-    if (last_index < x->last_index || (x->is_end_unknown && last_index == x->last_index)) {
-        add_range(&x->damaged,
-                  &(struct log_damage){.first_index = last_index + 1,
-                                       .last_index = UINT64_MAX,
-                                       .first_offset = log_next_offset(l),
-                                       .next_offset = INT64_MAX});
+    struct log_damage end;
+    if (log_lost_end(l, &end)) {
+        add_range(&x->damaged, &end);
     }
     return check_memory(x);
 }
@@ -112,24 +105,56 @@ static bool is_to_the_end(const struct log_damage *d)
     return d->last_index == UINT64_MAX;
 }
 
-static json_t *ranges_json(const struct ranges *all)
+/* By the link that bears the partition's name. */
+static void format_path(const struct repair *x,
+                        const struct log_damage *d,
+                        char ret_path[CLI_STOPPED_PATH_SIZE])
+{
+    char file[SEGMENT_NAME_SIZE];
+    segment_name_format(&d->file, ".log", file);
+    (void)snprintf(ret_path, CLI_STOPPED_PATH_SIZE, "%s/logs/%s/%s", x->dir, x->name, file);
+}
+
+static json_t *ranges_json(const struct repair *x, const struct ranges *all)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < all->count; i++) {
         const struct log_damage *d = &all->list[i];
         const bool is_end = is_to_the_end(d);
         const uint64_t entries = d->last_index - d->first_index + 1;
+        char path[CLI_STOPPED_PATH_SIZE];
+        format_path(x, d, path);
         (void)json_array_append_new(
             list,
-            json_pack("{s:I, s:o, s:o}",
+            json_pack("{s:I, s:o, s:o, s:o, s:I, s:I}",
                       "first_offset",
                       (json_int_t)d->first_offset,
                       "next_offset",
                       is_end ? json_null() : json_integer(d->next_offset),
                       "entries",
-                      is_end ? json_null() : json_integer((json_int_t)entries)));
+                      is_end ? json_null() : json_integer((json_int_t)entries),
+                      "file",
+                      cli_json_slice(slice_of_string(path)),
+                      "pos",
+                      (json_int_t)d->pos,
+                      "end_pos",
+                      (json_int_t)d->end_pos));
     }
     return list;
+}
+
+static void print_offsets(FILE *out, const struct log_damage *d)
+{
+    if (is_to_the_end(d)) {
+        (void)fprintf(
+            out, "offset %" PRId64 " and all behind it; how many, nobody knows", d->first_offset);
+    } else if (d->first_offset == d->next_offset) {
+        (void)fputs("no records, only entries of the broker's own", out);
+    } else if (d->first_offset + 1 == d->next_offset) {
+        (void)fprintf(out, "offset %" PRId64, d->first_offset);
+    } else {
+        (void)fprintf(out, "offsets %" PRId64 " to %" PRId64, d->first_offset, d->next_offset - 1);
+    }
 }
 
 static void print_ranges(const struct repair *x, const char *what, const struct ranges *all)
@@ -137,19 +162,12 @@ static void print_ranges(const struct repair *x, const char *what, const struct 
     FILE *out = x->cli->out;
     for (size_t i = 0; i < all->count; i++) {
         const struct log_damage *d = &all->list[i];
+        char path[CLI_STOPPED_PATH_SIZE];
+        format_path(x, d, path);
         (void)fprintf(out, "%s %s: ", x->name, what);
-        if (is_to_the_end(d)) {
-            (void)fprintf(out,
-                          "offset %" PRId64 " and all behind it; how many, nobody knows\n",
-                          d->first_offset);
-        } else if (d->first_offset == d->next_offset) {
-            (void)fprintf(out, "no records, only entries of the broker's own\n");
-        } else if (d->first_offset + 1 == d->next_offset) {
-            (void)fprintf(out, "offset %" PRId64 "\n", d->first_offset);
-        } else {
-            (void)fprintf(
-                out, "offsets %" PRId64 " to %" PRId64 "\n", d->first_offset, d->next_offset - 1);
-        }
+        print_offsets(out, d);
+        (void)fprintf(
+            out, " (%s, position %" PRIu64 " up to %" PRIu64 ")\n", path, d->pos, d->end_pos);
     }
 }
 
@@ -165,9 +183,9 @@ static int print(const struct repair *x)
                                                      "accepted",
                                                      x->accepts_loss,
                                                      "damaged",
-                                                     ranges_json(&x->damaged),
+                                                     ranges_json(x, &x->damaged),
                                                      "accepted_before",
-                                                     ranges_json(&x->before)));
+                                                     ranges_json(x, &x->before)));
         return printed == CLI_OK ? code : printed;
     }
     print_ranges(x, "was given up before", &x->before);
@@ -190,10 +208,11 @@ static int print(const struct repair *x)
 int cli_log_repair(struct cli *cli)
 {
     char why[CLI_STOPPED_WHY_SIZE];
-    struct repair x = {
-        .cli = cli, .name = cli->operands[0], .accepts_loss = cli_has(cli, "accept-loss")};
-    const struct cli_stopped_log_open how = {.dir = cli_text(cli, "data-dir", "./data"),
-                                             .name = x.name};
+    struct repair x = {.cli = cli,
+                       .dir = cli_text(cli, "data-dir", "./data"),
+                       .name = cli->operands[0],
+                       .accepts_loss = cli_has(cli, "accept-loss")};
+    const struct cli_stopped_log_open how = {.dir = x.dir, .name = x.name};
     struct cli_stopped_log *sl = NULL;
     if (cli_stopped_log_open(&how, why, &sl) != ERR_OK) {
         return cli_fail(cli, CLI_FAILED, "%s", why);

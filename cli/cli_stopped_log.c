@@ -18,7 +18,6 @@
 #include "storage/store.h"
 
 enum {
-    PATH_SIZE = 4096,
     MEMORY_SIZE = 512 << 20, /* Taken only as far as it is used: one entry may be large. */
     LINE_SIZE = 512,
     NAME_SIZE = 512,
@@ -113,7 +112,7 @@ static enum err refuse_name(struct cli_stopped_log *sl, const char *path, int er
                       strerror(error),
                       error == EACCES ? ": run this as the user that the node runs as" : "");
     }
-    char logs[PATH_SIZE];
+    char logs[CLI_STOPPED_PATH_SIZE];
     struct nearest nearest = {.wanted = name, .distance = strlen(name) / 3 + 2};
     (void)snprintf(logs, sizeof(logs), "%s/logs", sl->how.dir);
     enum err e = error == EINVAL ? ERR_OK : io_list_dir(&sl->io, logs, &nearest, on_log);
@@ -140,8 +139,8 @@ static enum err refuse_name(struct cli_stopped_log *sl, const char *path, int er
 /* logs/<name> is a link to <topic id>-<partition>. */
 static enum err find_id(struct cli_stopped_log *sl)
 {
-    char path[PATH_SIZE];
-    char target[PATH_SIZE];
+    char path[CLI_STOPPED_PATH_SIZE];
+    char target[CLI_STOPPED_PATH_SIZE];
     (void)snprintf(path, sizeof(path), "%s/logs/%s", sl->how.dir, sl->how.name);
     const ssize_t size = readlink(path, target, sizeof(target) - 1);
     if (size > 0) {
@@ -162,7 +161,7 @@ static enum err find_id(struct cli_stopped_log *sl)
 
 static enum err lock_dir(struct cli_stopped_log *sl)
 {
-    char path[PATH_SIZE];
+    char path[CLI_STOPPED_PATH_SIZE];
     (void)snprintf(path, sizeof(path), "%s/LOCK", sl->how.dir);
     const enum err e = io_lock(&sl->io, path, &sl->lock);
     sl->is_locked = e == ERR_OK;
@@ -188,7 +187,7 @@ static void on_file(void *context, const char *name)
         end == 0 || name[end] != '\0') {
         return;
     }
-    char path[PATH_SIZE];
+    char path[CLI_STOPPED_PATH_SIZE];
     (void)snprintf(path, sizeof(path), "%s/%s", sl->how.dir, name);
     struct store_dump d;
     const enum err e = store_dump_load(&sl->io, path, &d);

@@ -12,6 +12,7 @@
 
 enum {
     CLI_STOPPED_WHY_SIZE = 1024,
+    CLI_STOPPED_PATH_SIZE = 4096,
 };
 
 struct cli_stopped_log_open {

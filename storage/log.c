@@ -380,6 +380,7 @@ void log_free(struct log *l)
     list_remove(&l->compact_link);
     free(l->terms);
     free(l->damages);
+    free(l->lost_end);
     free(l->name);
     free(l->dir);
     free(l);

@@ -235,6 +235,7 @@ struct log {
     uint32_t terms_capacity;
     struct log_damage *damages;
     uint32_t damages_count;
+    struct log_damage *lost_end; /* Accepted by this open, and cut; NULL = none. */
 
     uint64_t appended_size; /* Ever, padding left out; differences of it are the backlog. */
     uint64_t flushed_size;
@@ -396,8 +397,8 @@ char *log_checkpoint_path(const struct log *l, uint64_t index);
 /* Opening: gives segments the holes that the store names, and forgets those of files that are gone.
  */
 enum err log_holes_place(struct log *l);
-/* j, a hole of seg that is none of its jumps yet, was accepted: the store and seg know it from now
- * on. first: the entry that the hole begins with. */
+/* lost, in seg and ended by j, which is none of its jumps yet, was accepted: the store and seg know
+ * it from now on. */
 enum err log_hole_accept(struct log_segment *seg,
                          const struct segment_jump *j,
                          const struct log_damage *lost);
