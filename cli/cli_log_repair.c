@@ -7,10 +7,14 @@
 
 #include "cli/cli_client.h"
 #include "cli/cli_parse.h"
-#include "cli/cli_stopped_log.h"
+#include "cli/cli_partition.h"
+#include "core/clock.h"
+#include "core/io_uring.h"
+#include "storage/stopped_log.h"
 
 enum {
     RANGES_MAX = 64, /* As many as a log tells apart before they are accepted. */
+    PATH_SIZE = 4096,
 };
 
 struct ranges {
@@ -88,15 +92,15 @@ static int look_again(struct repair *x, const struct log *l)
     return check_memory(x);
 }
 
-static int work(struct repair *x, struct cli_stopped_log *sl)
+static int work(struct repair *x, struct stopped_log *sl)
 {
-    char why[CLI_STOPPED_WHY_SIZE];
-    const int code = look(x, cli_stopped_log_get(sl));
+    char why[STOPPED_LOG_WHY_SIZE];
+    const int code = look(x, stopped_log_get(sl));
     if (code != CLI_OK || !x->accepts_loss || x->damaged.count == 0) {
         return code;
     }
-    enum err e = cli_stopped_log_accept_loss(sl, why);
-    return e == ERR_OK ? look_again(x, cli_stopped_log_get(sl))
+    enum err e = stopped_log_accept_loss(sl, why);
+    return e == ERR_OK ? look_again(x, stopped_log_get(sl))
                        : cli_fail(x->cli, CLI_FAILED, "%s", why);
 }
 
@@ -106,13 +110,12 @@ static bool is_to_the_end(const struct log_damage *d)
 }
 
 /* By the link that bears the partition's name. */
-static void format_path(const struct repair *x,
-                        const struct log_damage *d,
-                        char ret_path[CLI_STOPPED_PATH_SIZE])
+static void
+format_path(const struct repair *x, const struct log_damage *d, char ret_path[PATH_SIZE])
 {
     char file[SEGMENT_NAME_SIZE];
     segment_name_format(&d->file, ".log", file);
-    (void)snprintf(ret_path, CLI_STOPPED_PATH_SIZE, "%s/logs/%s/%s", x->dir, x->name, file);
+    (void)snprintf(ret_path, PATH_SIZE, "%s/logs/%s/%s", x->dir, x->name, file);
 }
 
 static json_t *ranges_json(const struct repair *x, const struct ranges *all)
@@ -122,7 +125,7 @@ static json_t *ranges_json(const struct repair *x, const struct ranges *all)
         const struct log_damage *d = &all->list[i];
         const bool is_end = is_to_the_end(d);
         const uint64_t entries = d->last_index - d->first_index + 1;
-        char path[CLI_STOPPED_PATH_SIZE];
+        char path[PATH_SIZE];
         format_path(x, d, path);
         (void)json_array_append_new(
             list,
@@ -162,7 +165,7 @@ static void print_ranges(const struct repair *x, const char *what, const struct 
     FILE *out = x->cli->out;
     for (size_t i = 0; i < all->count; i++) {
         const struct log_damage *d = &all->list[i];
-        char path[CLI_STOPPED_PATH_SIZE];
+        char path[PATH_SIZE];
         format_path(x, d, path);
         (void)fprintf(out, "%s %s: ", x->name, what);
         print_offsets(out, d);
@@ -205,25 +208,44 @@ static int print(const struct repair *x)
     return code;
 }
 
+static int repair(struct repair *x, struct io_backend *backend, const struct partition_id *id)
+{
+    char why[STOPPED_LOG_WHY_SIZE];
+    struct clock clock;
+    clock_init_real(&clock);
+    const struct stopped_log_open how = {
+        .backend = backend, .clock = &clock, .dir = x->dir, .name = x->name, .id = *id};
+    struct stopped_log *sl = NULL;
+    if (stopped_log_open(&how, why, &sl) != ERR_OK) {
+        return cli_fail(x->cli, CLI_FAILED, "%s", why);
+    }
+    const int code = work(x, sl);
+    if (stopped_log_close(sl, why) != ERR_OK && code == CLI_OK) {
+        return cli_fail(x->cli, CLI_FAILED, "%s", why);
+    }
+    return code == CLI_OK ? print(x) : code;
+}
+
 int cli_log_repair(struct cli *cli)
 {
-    char why[CLI_STOPPED_WHY_SIZE];
     struct repair x = {.cli = cli,
                        .dir = cli_text(cli, "data-dir", "./data"),
                        .name = cli->operands[0],
                        .accepts_loss = cli_has(cli, "accept-loss")};
-    const struct cli_stopped_log_open how = {.dir = x.dir, .name = x.name};
-    struct cli_stopped_log *sl = NULL;
-    if (cli_stopped_log_open(&how, why, &sl) != ERR_OK) {
+    char why[IO_URING_WHY_SIZE];
+    struct io_backend *backend = NULL;
+    if (io_uring_backend_new(&backend, why) != ERR_OK) {
         return cli_fail(cli, CLI_FAILED, "%s", why);
     }
-    int code = work(&x, sl);
-    if (cli_stopped_log_close(sl, why) != ERR_OK && code == CLI_OK) {
-        code = cli_fail(cli, CLI_FAILED, "%s", why);
-    }
+    struct io io;
+    struct partition_id id;
+    io_init(&io, backend);
+    int code = cli_find_partition(cli, &io, x.dir, x.name, &id);
+    io_done(&io);
     if (code == CLI_OK) {
-        code = print(&x);
+        code = repair(&x, backend, &id);
     }
+    io_uring_backend_free(backend);
     free(x.damaged.list);
     free(x.before.list);
     return code;
