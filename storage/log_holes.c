@@ -98,7 +98,7 @@ enum err log_hole_accept(struct log_segment *seg,
 struct dropped_holes {
     const struct log *log;
     const struct log_segment *seg; /* Of it; or NULL, and */
-    bool is_cut; /* those of the segment with base_index, from pos on, and later */
+    bool is_cut; /* those of the segment with base_index, over pos or behind it, and later */
     uint64_t base_index;
     uint64_t pos;
     uint64_t subs[HOLES_DROPPED_MAX];
@@ -108,7 +108,8 @@ struct dropped_holes {
 static bool is_dropped(const struct dropped_holes *d, const struct hole_record *r)
 {
     if (d->is_cut) {
-        return r->segment > d->base_index || (r->segment == d->base_index && r->pos >= d->pos);
+        const bool is_behind = r->pos >= d->pos || r->resume_pos > d->pos;
+        return r->segment > d->base_index || (r->segment == d->base_index && is_behind);
     }
     if (d->seg != NULL) {
         return r->segment == d->seg->base.index && r->file_version <= d->seg->file_version;

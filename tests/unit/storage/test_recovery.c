@@ -606,6 +606,38 @@ Test(recovery, reading_all_accepts_nothing)
     free(rig);
 }
 
+/* A hole whose first bytes were told again stands over the place of a cut: it goes with what was
+ * cut, and hides nothing that is appended there. */
+Test(recovery, an_accepted_loss_that_reaches_over_a_cut_is_forgotten)
+{
+    struct log_rig *rig = rig_with_blocks(440);
+    rig->options.index_interval = 1;
+    spoil(rig, 8, 8, 200);
+    cr_assert(eq(u64, accept_loss(rig), 0));
+    spoil(rig, 7, 7, 200);
+    spoil(rig, 9, ENTRIES_COUNT, 20);
+    cr_assert(eq(u64, accept_loss(rig), 8));
+    log_rig_model_cut(rig, 8);
+    rig->acked_index = 7;
+    rig->term++;
+    for (int life = 0; life < 2; life++) {
+        log_rig_start(rig);
+        cr_assert(eq(int, log_rig_open(rig), ERR_OK), "%s", rig->ss.log_text);
+        cr_assert(eq(sz, log_damage(rig->log, NULL, 0), 0));
+        struct log_damage lost = {0};
+        log_each_loss(rig->log, &lost, keep_last);
+        cr_assert(eq(u64, lost.first_index, 7));
+        cr_assert(eq(u64, lost.last_index, 7));
+        cr_assert(eq(u64, log_shared_stats(rig->shared)->losses, 1));
+        cr_assert(eq(int, log_rig_append(rig, 2, 100, 1000), ERR_OK));
+        log_rig_flush(rig);
+        expect_passed(rig, 7, 7);
+        log_rig_stop(rig);
+    }
+    log_rig_done(rig);
+    free(rig);
+}
+
 /* A read that meets damage that no start has seen says where it is. */
 static void expect_read_refused(struct log_rig *rig, uint64_t index)
 {
