@@ -173,6 +173,17 @@ static void print_batch(struct dump *d, const struct dump_item *item, const stru
     }
 }
 
+static void print_lost(const struct dump *d, int64_t first_offset, int64_t next_offset)
+{
+    FILE *out = d->cli->out;
+    (void)fprintf(out, " file=%s first_offset=%" PRId64, d->path, first_offset);
+    if (next_offset == INT64_MAX) {
+        (void)fputs(" next_offset=unknown\n", out);
+    } else {
+        (void)fprintf(out, " next_offset=%" PRId64 "\n", next_offset);
+    }
+}
+
 static void print_entry(struct dump *d, const struct dump_item *item)
 {
     const struct entry_header *e = item->entry;
@@ -192,6 +203,11 @@ static void print_entry(struct dump *d, const struct dump_item *item)
         print_batch(d, item, &h);
         return;
     }
+    if (item->fault != ENTRY_GOOD) {
+        (void)fprintf(out, " BAD=%s", entry_fault_name(item->fault));
+        print_lost(d, e->base_offset, e->next_offset);
+        return;
+    }
     (void)fprintf(out, " next_offset=%" PRId64, e->next_offset);
     if (e->type == ENTRY_GAP) {
         (void)fprintf(out,
@@ -199,9 +215,6 @@ static void print_entry(struct dump *d, const struct dump_item *item)
                       e->base_offset,
                       entry_last_index(e),
                       e->entry_id);
-    }
-    if (item->fault != ENTRY_GOOD) {
-        (void)fprintf(out, " BAD=%s", entry_fault_name(item->fault));
     }
     (void)fputc('\n', out);
 }
@@ -238,7 +251,12 @@ static enum err print_item(void *context, const struct dump_item *item)
         break;
     case DUMP_BAD:
         d->bad_count++;
-        (void)fprintf(out, "%12" PRIu64 " BAD=%s\n", item->pos, entry_fault_name(item->fault));
+        (void)fprintf(out,
+                      "%12" PRIu64 " BAD=%s end_pos=%" PRIu64,
+                      item->pos,
+                      entry_fault_name(item->fault),
+                      item->end_pos);
+        print_lost(d, item->first_offset, item->next_offset);
         break;
     case DUMP_CUT:
         (void)fprintf(out, "%12" PRIu64 " cut from index=%" PRIu64 " on\n", item->pos, item->index);
@@ -383,6 +401,13 @@ static enum err print_item_json(void *context, const struct dump_item *item)
     }
     if (item->kind == DUMP_ENTRY) {
         (void)json_object_set_new(line, "entry", entry_json(d, item));
+    }
+    if (item->kind == DUMP_BAD) {
+        const bool is_known = item->next_offset != INT64_MAX;
+        (void)json_object_set_new(line, "end_pos", json_integer((json_int_t)item->end_pos));
+        (void)json_object_set_new(line, "first_offset", json_integer(item->first_offset));
+        (void)json_object_set_new(
+            line, "next_offset", is_known ? json_integer(item->next_offset) : json_null());
     }
     if (item->kind == DUMP_CUT) {
         (void)json_object_set_new(line, "index", json_integer((json_int_t)item->index));

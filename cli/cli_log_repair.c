@@ -7,10 +7,14 @@
 
 #include "cli/cli_client.h"
 #include "cli/cli_parse.h"
-#include "cli/cli_stopped_log.h"
+#include "cli/cli_partition.h"
+#include "core/clock.h"
+#include "core/io_uring.h"
+#include "storage/stopped_log.h"
 
 enum {
     RANGES_MAX = 64, /* As many as a log tells apart before they are accepted. */
+    PATH_SIZE = 4096,
 };
 
 struct ranges {
@@ -21,12 +25,11 @@ struct ranges {
 
 struct repair {
     struct cli *cli;
+    const char *dir;
     const char *name;
     bool accepts_loss;
     struct ranges damaged; /* Or just given up, */
     struct ranges before;  /* or earlier. */
-    bool is_end_unknown;   /* As the first pass saw it, */
-    uint64_t last_index;   /* and this. */
 };
 
 static void add_range(void *context, const struct log_damage *d)
@@ -55,8 +58,6 @@ static int look(struct repair *x, const struct log *l)
         add_range(&x->damaged, &found[i]);
     }
     log_each_loss(l, &x->before, add_range);
-    x->is_end_unknown = log_is_end_unknown(l);
-    x->last_index = log_last_index(l);
     return check_memory(x);
 }
 
@@ -84,26 +85,22 @@ static int look_again(struct repair *x, const struct log *l)
         }
     }
     free(after.list);
-    const uint64_t last_index = log_last_index(l);
-    if (last_index < x->last_index || (x->is_end_unknown && last_index == x->last_index)) {
-        add_range(&x->damaged,
-                  &(struct log_damage){.first_index = last_index + 1,
-                                       .last_index = UINT64_MAX,
-                                       .first_offset = log_next_offset(l),
-                                       .next_offset = INT64_MAX});
+    struct log_damage end;
+    if (log_lost_end(l, &end)) {
+        add_range(&x->damaged, &end);
     }
     return check_memory(x);
 }
 
-static int work(struct repair *x, struct cli_stopped_log *sl)
+static int work(struct repair *x, struct stopped_log *sl)
 {
-    char why[CLI_STOPPED_WHY_SIZE];
-    const int code = look(x, cli_stopped_log_get(sl));
+    char why[STOPPED_LOG_WHY_SIZE];
+    const int code = look(x, stopped_log_get(sl));
     if (code != CLI_OK || !x->accepts_loss || x->damaged.count == 0) {
         return code;
     }
-    enum err e = cli_stopped_log_accept_loss(sl, why);
-    return e == ERR_OK ? look_again(x, cli_stopped_log_get(sl))
+    enum err e = stopped_log_accept_loss(sl, why);
+    return e == ERR_OK ? look_again(x, stopped_log_get(sl))
                        : cli_fail(x->cli, CLI_FAILED, "%s", why);
 }
 
@@ -112,24 +109,55 @@ static bool is_to_the_end(const struct log_damage *d)
     return d->last_index == UINT64_MAX;
 }
 
-static json_t *ranges_json(const struct ranges *all)
+/* By the link that bears the partition's name. */
+static void
+format_path(const struct repair *x, const struct log_damage *d, char ret_path[PATH_SIZE])
+{
+    char file[SEGMENT_NAME_SIZE];
+    segment_name_format(&d->file, ".log", file);
+    (void)snprintf(ret_path, PATH_SIZE, "%s/logs/%s/%s", x->dir, x->name, file);
+}
+
+static json_t *ranges_json(const struct repair *x, const struct ranges *all)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < all->count; i++) {
         const struct log_damage *d = &all->list[i];
         const bool is_end = is_to_the_end(d);
         const uint64_t entries = d->last_index - d->first_index + 1;
+        char path[PATH_SIZE];
+        format_path(x, d, path);
         (void)json_array_append_new(
             list,
-            json_pack("{s:I, s:o, s:o}",
+            json_pack("{s:I, s:o, s:o, s:o, s:I, s:I}",
                       "first_offset",
                       (json_int_t)d->first_offset,
                       "next_offset",
                       is_end ? json_null() : json_integer(d->next_offset),
                       "entries",
-                      is_end ? json_null() : json_integer((json_int_t)entries)));
+                      is_end ? json_null() : json_integer((json_int_t)entries),
+                      "file",
+                      cli_json_slice(slice_of_string(path)),
+                      "pos",
+                      (json_int_t)d->pos,
+                      "end_pos",
+                      (json_int_t)d->end_pos));
     }
     return list;
+}
+
+static void print_offsets(FILE *out, const struct log_damage *d)
+{
+    if (is_to_the_end(d)) {
+        (void)fprintf(
+            out, "offset %" PRId64 " and all behind it; how many, nobody knows", d->first_offset);
+    } else if (d->first_offset == d->next_offset) {
+        (void)fputs("no records, only entries of the broker's own", out);
+    } else if (d->first_offset + 1 == d->next_offset) {
+        (void)fprintf(out, "offset %" PRId64, d->first_offset);
+    } else {
+        (void)fprintf(out, "offsets %" PRId64 " to %" PRId64, d->first_offset, d->next_offset - 1);
+    }
 }
 
 static void print_ranges(const struct repair *x, const char *what, const struct ranges *all)
@@ -137,19 +165,12 @@ static void print_ranges(const struct repair *x, const char *what, const struct 
     FILE *out = x->cli->out;
     for (size_t i = 0; i < all->count; i++) {
         const struct log_damage *d = &all->list[i];
+        char path[PATH_SIZE];
+        format_path(x, d, path);
         (void)fprintf(out, "%s %s: ", x->name, what);
-        if (is_to_the_end(d)) {
-            (void)fprintf(out,
-                          "offset %" PRId64 " and all behind it; how many, nobody knows\n",
-                          d->first_offset);
-        } else if (d->first_offset == d->next_offset) {
-            (void)fprintf(out, "no records, only entries of the broker's own\n");
-        } else if (d->first_offset + 1 == d->next_offset) {
-            (void)fprintf(out, "offset %" PRId64 "\n", d->first_offset);
-        } else {
-            (void)fprintf(
-                out, "offsets %" PRId64 " to %" PRId64 "\n", d->first_offset, d->next_offset - 1);
-        }
+        print_offsets(out, d);
+        (void)fprintf(
+            out, " (%s, position %" PRIu64 " up to %" PRIu64 ")\n", path, d->pos, d->end_pos);
     }
 }
 
@@ -165,9 +186,9 @@ static int print(const struct repair *x)
                                                      "accepted",
                                                      x->accepts_loss,
                                                      "damaged",
-                                                     ranges_json(&x->damaged),
+                                                     ranges_json(x, &x->damaged),
                                                      "accepted_before",
-                                                     ranges_json(&x->before)));
+                                                     ranges_json(x, &x->before)));
         return printed == CLI_OK ? code : printed;
     }
     print_ranges(x, "was given up before", &x->before);
@@ -187,24 +208,44 @@ static int print(const struct repair *x)
     return code;
 }
 
+static int repair(struct repair *x, struct io_backend *backend, const struct partition_id *id)
+{
+    char why[STOPPED_LOG_WHY_SIZE];
+    struct clock clock;
+    clock_init_real(&clock);
+    const struct stopped_log_open how = {
+        .backend = backend, .clock = &clock, .dir = x->dir, .name = x->name, .id = *id};
+    struct stopped_log *sl = NULL;
+    if (stopped_log_open(&how, why, &sl) != ERR_OK) {
+        return cli_fail(x->cli, CLI_FAILED, "%s", why);
+    }
+    const int code = work(x, sl);
+    if (stopped_log_close(sl, why) != ERR_OK && code == CLI_OK) {
+        return cli_fail(x->cli, CLI_FAILED, "%s", why);
+    }
+    return code == CLI_OK ? print(x) : code;
+}
+
 int cli_log_repair(struct cli *cli)
 {
-    char why[CLI_STOPPED_WHY_SIZE];
-    struct repair x = {
-        .cli = cli, .name = cli->operands[0], .accepts_loss = cli_has(cli, "accept-loss")};
-    const struct cli_stopped_log_open how = {.dir = cli_text(cli, "data-dir", "./data"),
-                                             .name = x.name};
-    struct cli_stopped_log *sl = NULL;
-    if (cli_stopped_log_open(&how, why, &sl) != ERR_OK) {
+    struct repair x = {.cli = cli,
+                       .dir = cli_text(cli, "data-dir", "./data"),
+                       .name = cli->operands[0],
+                       .accepts_loss = cli_has(cli, "accept-loss")};
+    char why[IO_URING_WHY_SIZE];
+    struct io_backend *backend = NULL;
+    if (io_uring_backend_new(&backend, why) != ERR_OK) {
         return cli_fail(cli, CLI_FAILED, "%s", why);
     }
-    int code = work(&x, sl);
-    if (cli_stopped_log_close(sl, why) != ERR_OK && code == CLI_OK) {
-        code = cli_fail(cli, CLI_FAILED, "%s", why);
-    }
+    struct io io;
+    struct partition_id id;
+    io_init(&io, backend);
+    int code = cli_find_partition(cli, &io, x.dir, x.name, &id);
+    io_done(&io);
     if (code == CLI_OK) {
-        code = print(&x);
+        code = repair(&x, backend, &id);
     }
+    io_uring_backend_free(backend);
     free(x.damaged.list);
     free(x.before.list);
     return code;

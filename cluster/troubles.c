@@ -115,9 +115,10 @@ troubles_list(struct cluster *c, struct cluster_problem *ret, uint32_t count, ui
                 is_failed
                     ? "it is not served: see its lines in the log and the kernel's log, "
                       "repair the disk, then restart"
-                    : "some of its records are damaged, the others are served: see its lines in "
-                      "the log; put its files back from a copy, or stop the node and see "
-                      "'coreflume help log repair'",
+                    : "some of its records are damaged, the others are served: its lines "
+                      "log_damaged and log_read_corrupt in the log name file and position; put "
+                      "its files back from a copy, or stop the node and see 'coreflume help log "
+                      "repair'",
         };
     }
     if (t->more_count > 0 && count < count_max) {

@@ -133,6 +133,25 @@ static enum err probe(struct dump *d, uint64_t pos, struct scan_result *ret, boo
     return ERR_OK;
 }
 
+/* next: where entries go on; NULL = nowhere. In front of a cut nothing is missing. */
+static enum err tell_bad(struct dump *d, enum entry_fault fault, const struct scan_result *next)
+{
+    struct dump_item bad = {
+        .kind = DUMP_BAD,
+        .pos = d->result.pos,
+        .fault = fault,
+        .end_pos = d->file_size,
+        .first_offset = d->scan.offset,
+        .next_offset = INT64_MAX,
+    };
+    if (next != NULL) {
+        const bool is_behind = next->header.index >= d->scan.index;
+        bad.end_pos = next->pos;
+        bad.next_offset = is_behind ? next->header.base_offset : d->scan.offset;
+    }
+    return tell(d, &bad);
+}
+
 /* The entries do not go on at result.pos: says so, and where they do. *ret_is_end: nowhere. */
 static enum err stumble(struct dump *d, enum entry_fault fault, bool *ret_is_end)
 {
@@ -153,7 +172,7 @@ static enum err stumble(struct dump *d, enum entry_fault fault, bool *ret_is_end
                               (fault == ENTRY_FAULT_ZERO || fault == ENTRY_FAULT_SALT) &&
                               pos % ENTRY_BLOCK_SIZE == 0;
     if (!is_payload && !is_clean_end) {
-        e = tell(d, &(struct dump_item){.kind = DUMP_BAD, .pos = pos, .fault = fault});
+        e = tell_bad(d, fault, is_found ? &next : NULL);
     }
     if (e != ERR_OK || !is_found) {
         *ret_is_end = true;

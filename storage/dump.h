@@ -37,6 +37,9 @@ struct dump_item {
     struct slice payload; /* Valid during the call. */
     enum entry_fault fault;
     uint64_t index;
+    uint64_t end_pos;     /* DUMP_BAD: where they go on; the file's end if nowhere. */
+    int64_t first_offset; /* Of what should stand between, */
+    int64_t next_offset;  /* and behind it; INT64_MAX: nobody knows. */
 };
 
 /* Opens a file to be looked at, and tells its size in whole blocks. ERR_NOT_FOUND, ERR_IO. */

@@ -195,10 +195,16 @@ enum err log_segment_add_jump(struct log_segment *seg, const struct segment_jump
 
 void log_segment_cut_jumps(struct log_segment *seg, uint64_t pos)
 {
-    while (seg->jumps_count > 0 && seg->jumps[seg->jumps_count - 1].pos >= pos) {
-        seg->jumps_count--;
-        seg->log->env.shared->stats.losses -= seg->jumps[seg->jumps_count].is_accepted;
+    uint32_t kept_count = 0;
+    for (uint32_t i = 0; i < seg->jumps_count; i++) {
+        const struct segment_jump *j = &seg->jumps[i];
+        if (j->pos < pos && (!j->is_damage || j->resume_pos <= pos)) {
+            seg->jumps[kept_count++] = *j;
+        } else {
+            seg->log->env.shared->stats.losses -= j->is_accepted;
+        }
     }
+    seg->jumps_count = kept_count;
 }
 
 void log_segment_scan(const struct log_segment *seg, struct segment_scan *ret_scan)
@@ -380,6 +386,7 @@ void log_free(struct log *l)
     list_remove(&l->compact_link);
     free(l->terms);
     free(l->damages);
+    free(l->lost_end);
     free(l->name);
     free(l->dir);
     free(l);

@@ -30,6 +30,7 @@
 #include "core/wbuf.h"
 #include "core/xmsg.h"
 #include "storage/entry.h"
+#include "storage/segment_format.h"
 #include "storage/space.h"
 
 struct shard;
@@ -159,12 +160,17 @@ struct log_damage {
     uint64_t first_index;
     uint64_t last_index; /* UINT64_MAX: to an end that nobody knows; appends are refused then. */
     int64_t first_offset;
-    int64_t next_offset; /* INT64_MAX likewise. */
+    int64_t next_offset;      /* INT64_MAX likewise. */
+    struct segment_name file; /* Where it begins, */
+    uint64_t pos;             /* behind the last good entry, */
+    uint64_t end_pos;         /* and where that file goes on with good ones, or was filled up to. */
 };
 /* What was accepted as lost, and is still in the log: a damage each, in order. */
 void log_each_loss(const struct log *l,
                    void *context,
                    void (*on_loss)(void *context, const struct log_damage *lost));
+/* True: this open accepted that damage hides the end, and cut there. */
+bool log_lost_end(const struct log *l, struct log_damage *ret_lost);
 /* The number of damaged ranges; those that fit are copied to ret_ranges, in order. */
 size_t log_damage(const struct log *l, struct log_damage *ret_ranges, size_t count_max);
 

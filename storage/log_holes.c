@@ -40,11 +40,18 @@ void log_hole_gap(const struct segment_scan *scan,
 void log_say_lost(const struct log *l, const struct log_damage *lost)
 {
     const bool is_end = lost->last_index == UINT64_MAX;
+    char file[SEGMENT_NAME_SIZE];
+    segment_name_format(&lost->file, ".log", file);
     log_warn(log_shard(l)->log,
              "log_loss_accepted",
-             "log=%s first_index=%" PRIu64 " last_index=%" PRIu64 " first_offset=%" PRId64
-             " next_offset=%" PRId64 " effect=\"%s\"",
+             "log=%s file=%s/%s pos=%" PRIu64 " end_pos=%" PRIu64 " first_index=%" PRIu64
+             " last_index=%" PRIu64 " first_offset=%" PRId64 " next_offset=%" PRId64
+             " effect=\"%s\"",
              l->name,
+             l->dir,
+             file,
+             lost->pos,
+             lost->end_pos,
              lost->first_index,
              lost->last_index,
              lost->first_offset,
@@ -91,7 +98,7 @@ enum err log_hole_accept(struct log_segment *seg,
 struct dropped_holes {
     const struct log *log;
     const struct log_segment *seg; /* Of it; or NULL, and */
-    bool is_cut; /* those of the segment with base_index, from pos on, and later */
+    bool is_cut; /* those of the segment with base_index, over pos or behind it, and later */
     uint64_t base_index;
     uint64_t pos;
     uint64_t subs[HOLES_DROPPED_MAX];
@@ -101,7 +108,8 @@ struct dropped_holes {
 static bool is_dropped(const struct dropped_holes *d, const struct hole_record *r)
 {
     if (d->is_cut) {
-        return r->segment > d->base_index || (r->segment == d->base_index && r->pos >= d->pos);
+        const bool is_behind = r->pos >= d->pos || r->resume_pos > d->pos;
+        return r->segment > d->base_index || (r->segment == d->base_index && is_behind);
     }
     if (d->seg != NULL) {
         return r->segment == d->seg->base.index && r->file_version <= d->seg->file_version;
@@ -147,6 +155,19 @@ void log_holes_cut(struct log *l, uint64_t base_index, uint64_t pos)
     drop(&(struct dropped_holes){.log = l, .is_cut = true, .base_index = base_index, .pos = pos});
 }
 
+static struct log_damage damage_of(const struct hole_record *r)
+{
+    return (struct log_damage){
+        .first_index = r->first_index,
+        .last_index = r->next_index - 1,
+        .first_offset = r->first_offset,
+        .next_offset = r->next_offset,
+        .file = {.base_index = r->segment, .version = r->file_version},
+        .pos = r->pos,
+        .end_pos = r->resume_pos,
+    };
+}
+
 /* ---- opening ---- */
 
 struct placing {
@@ -176,13 +197,8 @@ static void on_hole(void *context, uint64_t sub, struct slice value)
     }
     if (e == ERR_OK) {
         reached(log_shard(p->log), "log_hole_placed");
-        log_say_lost(p->log,
-                     &(struct log_damage){
-                         .first_index = r.first_index,
-                         .last_index = r.next_index - 1,
-                         .first_offset = r.first_offset,
-                         .next_offset = r.next_offset,
-                     });
+        const struct log_damage lost = damage_of(&r);
+        log_say_lost(p->log, &lost);
         e = log_segment_add_jump(seg,
                                  &(struct segment_jump){
                                      .pos = r.pos,
@@ -215,16 +231,12 @@ struct telling {
 
 static void tell(void *context, uint64_t sub, struct slice value)
 {
+    (void)sub;
     const struct telling *t = context;
     struct hole_record r;
     if (hole_record_decode(value, &r) == ERR_OK) {
-        t->on_loss(t->context,
-                   &(struct log_damage){
-                       .first_index = sub,
-                       .last_index = r.next_index - 1,
-                       .first_offset = r.first_offset,
-                       .next_offset = r.next_offset,
-                   });
+        const struct log_damage lost = damage_of(&r);
+        t->on_loss(t->context, &lost);
     }
 }
 
@@ -234,4 +246,13 @@ void log_each_loss(const struct log *l,
 {
     struct telling t = {.context = context, .on_loss = on_loss};
     store_each(l->env.store, &l->id, STORE_HOLE, &t, tell);
+}
+
+bool log_lost_end(const struct log *l, struct log_damage *ret_lost)
+{
+    if (l->lost_end == NULL) {
+        return false;
+    }
+    *ret_lost = *l->lost_end;
+    return true;
 }

@@ -235,6 +235,7 @@ struct log {
     uint32_t terms_capacity;
     struct log_damage *damages;
     uint32_t damages_count;
+    struct log_damage *lost_end; /* Accepted by this open, and cut; NULL = none. */
 
     uint64_t appended_size; /* Ever, padding left out; differences of it are the backlog. */
     uint64_t flushed_size;
@@ -335,7 +336,7 @@ void log_segment_free(struct log_segment *seg);
 void log_segment_note(struct log_segment *seg, uint64_t pos, const struct entry_header *h);
 /* Keeps jumps sorted. ERR_BUSY without memory. */
 enum err log_segment_add_jump(struct log_segment *seg, const struct segment_jump *j);
-/* Forgets those at or above pos. */
+/* Forgets those at or above pos, and holes that reach over it. */
 void log_segment_cut_jumps(struct log_segment *seg, uint64_t pos);
 /* The scan rules of seg, standing before its first entry. */
 void log_segment_scan(const struct log_segment *seg, struct segment_scan *ret_scan);
@@ -396,8 +397,8 @@ char *log_checkpoint_path(const struct log *l, uint64_t index);
 /* Opening: gives segments the holes that the store names, and forgets those of files that are gone.
  */
 enum err log_holes_place(struct log *l);
-/* j, a hole of seg that is none of its jumps yet, was accepted: the store and seg know it from now
- * on. first: the entry that the hole begins with. */
+/* lost, in seg and ended by j, which is none of its jumps yet, was accepted: the store and seg know
+ * it from now on. */
 enum err log_hole_accept(struct log_segment *seg,
                          const struct segment_jump *j,
                          const struct log_damage *lost);
@@ -405,7 +406,8 @@ enum err log_hole_accept(struct log_segment *seg,
 void log_say_lost(const struct log *l, const struct log_damage *lost);
 /* The store forgets the holes of seg, which is retired or replaced; */
 void log_holes_drop(const struct log_segment *seg);
-/* or those behind a cut at pos into the segment with that base, and of all that follow. */
+/* or those behind, or over, a cut at pos into the segment with that base, and of all that follow.
+ */
 void log_holes_cut(struct log *l, uint64_t base_index, uint64_t pos);
 /* The gap that stands for the hole j where scan stands. */
 void log_hole_gap(const struct segment_scan *scan,

@@ -1,4 +1,5 @@
 /* Reading whole batches, from tail pages or from disk. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,15 +146,24 @@ static enum walk_verdict on_entry(struct log_walk *w, const struct scan_result *
 void log_report_corruption(struct log_walk *w)
 {
     struct log *l = w->log;
+    const struct scan_result *found = &w->result;
+    char file[SEGMENT_NAME_SIZE];
+    log_segment_name(w->segment, ".log", file);
     l->stats.corrupt_reads++;
     log_error(log_shard(l)->log,
               "log_read_corrupt",
-              "log=%s segment=%llu pos=%llu index=%llu fault=%s",
+              "log=%s file=%s/%s pos=%" PRIu64 " fault=%s index=%" PRIu64 " first_offset=%" PRId64
+              " next_offset=%" PRId64
+              " action=\"restore the node's files from a backup; or stop it and see 'coreflume "
+              "help log repair'\"",
               l->name,
-              (unsigned long long)w->segment->base.index,
-              (unsigned long long)w->result.pos,
-              (unsigned long long)w->scan.index,
-              entry_fault_name(w->result.fault));
+              l->dir,
+              file,
+              found->pos,
+              entry_fault_name(found->fault),
+              w->scan.index,
+              w->scan.offset,
+              found->has_header ? found->header.next_offset : -1);
 }
 
 static bool doubts_index(struct read_walk *rw);

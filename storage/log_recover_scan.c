@@ -380,22 +380,42 @@ static void repeat_cut(struct log_recovery *r)
     cut_here(r);
 }
 
-static enum err note_damage(struct log *l, const struct log_damage *d)
+static void say_damage(const struct log_recovery *r, const struct log_damage *d)
 {
+    const struct log *l = r->log;
+    char file[SEGMENT_NAME_SIZE];
+    segment_name_format(&d->file, ".log", file);
     log_error(log_shard(l)->log,
               "log_damaged",
-              "log=%s first_index=%" PRIu64 " last_index=%" PRIu64 " first_offset=%" PRId64
-              " next_offset=%" PRId64
+              "log=%s file=%s/%s pos=%" PRIu64 " end_pos=%" PRIu64 " fault=%s first_index=%" PRIu64
+              " last_index=%" PRIu64 " first_offset=%" PRId64 " next_offset=%" PRId64
               " action=\"restore the node's files from a backup; or stop it and see 'coreflume "
               "help log repair'\"",
               l->name,
+              l->dir,
+              file,
+              d->pos,
+              d->end_pos,
+              r->fault == ENTRY_GOOD ? "missing" : entry_fault_name(r->fault),
               d->first_index,
               d->last_index,
               d->first_offset,
               d->next_offset);
+}
+
+static void extend_damage(struct log_damage *last, const struct log_damage *d)
+{
+    last->last_index = d->last_index;
+    last->next_offset = d->next_offset;
+    if (last->file.base_index == d->file.base_index) {
+        last->end_pos = d->end_pos;
+    }
+}
+
+static enum err note_damage(struct log *l, const struct log_damage *d)
+{
     if (l->damages_count == LOG_DAMAGES_MAX) {
-        l->damages[LOG_DAMAGES_MAX - 1].last_index = d->last_index;
-        l->damages[LOG_DAMAGES_MAX - 1].next_offset = d->next_offset;
+        extend_damage(&l->damages[LOG_DAMAGES_MAX - 1], d);
         return ERR_OK;
     }
     struct log_damage *damages = realloc(l->damages, (l->damages_count + 1) * sizeof(damages[0]));
@@ -412,7 +432,8 @@ static bool find_resumption(struct log_recovery *r, struct segment_jump *ret, bo
 {
     const struct probe *p = &r->probe;
     const struct segment_scan *stopped = &r->walk.scan;
-    *ret = (struct segment_jump){.pos = stopped->pos, .is_damage = true};
+    *ret = (struct segment_jump){
+        .pos = stopped->pos, .resume_pos = r->seg->filled_to, .is_damage = true};
     const struct log_segment *next = log_segment_after(r->seg);
     *ret_is_next_seg = false;
     if (p->has_next && p->next_seg == r->seg) {
@@ -424,7 +445,6 @@ static bool find_resumption(struct log_recovery *r, struct segment_jump *ret, bo
         return true;
     }
     if (next != NULL && next->base.index > stopped->index) {
-        ret->resume_pos = r->seg->filled_to;
         ret->index = next->base.index;
         ret->offset = next->base.offset;
         ret->previous_id = next->base.previous_id;
@@ -464,11 +484,13 @@ give_up(struct log_recovery *r, const struct segment_jump *j, const struct log_d
         return;
     }
     const struct store_key clean = log_store_key(l, STORE_CLEAN, 0);
-    const enum err e = store_delete(l->env.store, &clean);
+    l->lost_end = malloc(sizeof(*l->lost_end));
+    const enum err e = l->lost_end == NULL ? ERR_BUSY : store_delete(l->env.store, &clean);
     if (e != ERR_OK) {
         recovery_finish(r, e);
         return;
     }
+    *l->lost_end = *lost;
     l->clean_index = 0;
     l->clean_offset = 0;
     log_say_lost(l, lost);
@@ -488,11 +510,15 @@ static void keep_damage(struct log_recovery *r)
         .last_index = is_end_known ? j.index - 1 : UINT64_MAX,
         .first_offset = r->walk.scan.offset,
         .next_offset = is_end_known ? j.offset : INT64_MAX,
+        .file = {.base_index = r->seg->base.index, .version = r->seg->file_version},
+        .pos = j.pos,
+        .end_pos = j.resume_pos,
     };
     if (l->accepts_loss) {
         give_up(r, &j, &d);
         return;
     }
+    say_damage(r, &d);
     enum err e = note_damage(l, &d);
     if (e == ERR_OK && l->is_replay_strict) {
         e = ERR_CORRUPT;

@@ -3,6 +3,7 @@
 answered, and what cannot be served says so in one line that names the fix."""
 import json
 import os
+import re
 import shutil
 import urllib.request
 
@@ -70,6 +71,8 @@ def test_flipped_byte():
         expect_served(c, "hurt", [i for i in range(RECORDS) if i != 17])
         equal(c.fetch("hurt", 0, 17)[0], CORRUPT, "the damaged one")
         equal(c.fetch("hurt", 0, 17)[0], CORRUPT, "again")
+        line = next(line for line in node.log_tail().splitlines() if "log_damaged" in line)
+        expect(re.search(r" file=\S+\.log pos=\d+ end_pos=\d+ fault=payload .*first_offset=17 next_offset=18", line), line)
         equal(troubles(node), [("partition_damaged", "hurt-0")], "health")
         equal(c.produce("hurt", 0, batch([b"more"]))[:2], (NONE, RECORDS), "produce goes on")
         expect_served(c, "other", range(RECORDS))
@@ -95,8 +98,16 @@ def test_accepted_loss():
     copy = damaged(flip(17, 18))
     repair = ("log", "repair", "hurt-0", "--data-dir", str(copy))
     dry = run(*repair, "--json")
-    equal((dry.code, json.loads(dry.out)), (FOUND, {"partition": "hurt-0", "accepted": False, "accepted_before": [], "damaged": [
-        {"first_offset": i, "next_offset": i + 1, "entries": 1} for i in (17, 18)]}), "dry run")
+    segment, = (copy / "logs" / "hurt-0").glob("*.log")
+    damage = json.loads(dry.out)
+    starts = [segment.read_bytes().index(value("hurt", i)[:8]) for i in range(RECORDS)]
+    for i, d in zip((17, 18), damage["damaged"]):
+        pos, end = d.pop("pos"), d.pop("end_pos")
+        expect(starts[i - 1] < pos < starts[i] < end <= starts[i + 1], f"{pos} {end} of {i}: {starts}")
+    equal((dry.code, damage), (FOUND, {"partition": "hurt-0", "accepted": False, "accepted_before": [], "damaged": [
+        {"first_offset": i, "next_offset": i + 1, "entries": 1, "file": str(segment)} for i in (17, 18)]}), "dry run")
+    bad = [line for line in run("log", "dump", str(segment)).ok().out.splitlines() if "BAD=" in line]
+    expect(len(bad) == 2 and f"BAD=payload file={segment} first_offset=17 next_offset=18" in bad[0], f"dump: {bad}")
     for more in ((), ("--accept-loss",)):
         equal(run("log", "repair", "other-0", "--data-dir", str(copy), *more).ok().out, "other-0: no damage\n", "healthy")
     for name, where, why in (("nobody-0", copy, "no partition nobody-0"), ("hrut-0", copy, "did you mean 'hurt-0'?"),
@@ -108,9 +119,9 @@ def test_accepted_loss():
         equal(c.fetch("hurt", 0, 17)[0], CORRUPT, "a dry run changes nothing")
         run(*repair).fails(1, "stop the node first")
         equal(node.stop()[0], 0, "exit code")
-    expect("hurt-0 is given up: offset 17\n" in run(*repair, "--accept-loss").ok().out, "what is given up")
+    expect(f"hurt-0 is given up: offset 17 ({segment}, position " in run(*repair, "--accept-loss").ok().out, "what is given up")
     expect("hurt-0: no damage\n" in run(*repair, "--accept-loss").ok().out, "again")
-    expect("given up before: offset 17\n" in run(*repair).ok().out, "what was given up before")
+    expect(f"given up before: offset 17 ({segment}, position " in run(*repair).ok().out, "what was given up before")
     for life in range(2):
         with Node(copy, "--cores", "0") as node, Connection(node.kafka) as c:
             equal((troubles(node), losses(node)), ([], 2), "health, metrics")
@@ -146,10 +157,11 @@ def test_many_losses_are_told_one_by_one():
     repair = ("log", "repair", "many-0", "--data-dir", str(data), "--json")
     dry = run(*repair)
     equal((dry.code, len(json.loads(dry.out)["damaged"])), (FOUND, 64), "dry run")
-    exact = [{"first_offset": i, "next_offset": i + 1, "entries": 1} for i in lost]
-    equal(run(*repair, "--accept-loss").json()["damaged"], exact, "what is given up")
+    exact = [(i, i + 1, 1) for i in lost]
+    given_up = run(*repair, "--accept-loss").json()["damaged"]
+    equal([(d["first_offset"], d["next_offset"], d["entries"]) for d in given_up], exact, "what is given up")
     again = run(*repair).json()
-    equal((again["damaged"], again["accepted_before"]), ([], exact), "and was")
+    equal((again["damaged"], again["accepted_before"]), ([], given_up), "and was")
 
 
 def test_byte_flipped_while_it_runs():
@@ -163,6 +175,9 @@ def test_byte_flipped_while_it_runs():
             file.write(b"!")
         equal(c.fetch("hurt", 0, 17)[0], CORRUPT, "the damaged one")
         equal(troubles(node), [("partition_damaged", "hurt-0")], "health")
+        line = next(line for line in node.log_tail().splitlines() if "log_read_corrupt" in line)
+        where = re.search(r" file=(\S+\.log) pos=(\d+) .*first_offset=17 next_offset=18", line)
+        expect(where and where[1] == str(segment) and 0 < data.index(value("hurt", 17)) - int(where[2]) < 4096, line)
         expect_served(c, "hurt", [0, 16, 18, RECORDS - 1])
         equal(node.stop()[0], 0, "exit code")
 
@@ -173,7 +188,8 @@ def test_end_that_damage_hides():
     def cut(segment, _):
         data = segment.read_bytes()
         os.truncate(segment, data.index(value("hurt", 20)) // 4096 * 4096)
-    with Node(damaged(cut), "--cores", "0") as node, Connection(node.kafka) as c:
+    copy = damaged(cut)
+    with Node(copy, "--cores", "0") as node, Connection(node.kafka) as c:
         expect_served(c, "hurt", range(20))
         for offset in (20, 21, RECORDS - 1, RECORDS, RECORDS + 1):
             equal(c.fetch("hurt", 0, offset)[0], CORRUPT, f"at {offset}")
@@ -181,9 +197,19 @@ def test_end_that_damage_hides():
         equal(c.list_offsets("hurt", 0, -2)[::2], (NONE, 0), "earliest")
         equal(c.list_offsets("hurt", 0, 1 << 50)[0], CORRUPT, "by a time after the last")
         equal(c.produce("hurt", 0, batch([b"more"]))[0], STORAGE, "produce")
+        expect("first_offset=20 " in next(line for line in node.log_tail().splitlines() if "log_damaged" in line), "where")
         equal(troubles(node), [("partition_damaged", "hurt-0")], "health")
         expect_served(c, "other", range(RECORDS))
         equal(c.produce("other", 0, batch([b"more"]))[:2], (NONE, RECORDS), "produce to another")
+        equal(node.stop()[0], 0, "exit code")
+    repair = ("log", "repair", "hurt-0", "--data-dir", str(copy), "--json")
+    dry = json.loads(run(*repair).out)["damaged"]
+    equal([(d["first_offset"], d["next_offset"], d["entries"]) for d in dry], [(20, None, None)], "dry run")
+    equal(run(*repair, "--accept-loss").json()["damaged"], dry, "what is given up")
+    equal(run(*repair).json()["damaged"], [], "and was")
+    with Node(copy, "--cores", "0") as node, Connection(node.kafka) as c:
+        expect_served(c, "hurt", range(20))
+        equal(c.produce("hurt", 0, batch([b"more"]))[:2], (NONE, 20), "produce goes on")
         equal(node.stop()[0], 0, "exit code")
 
 

@@ -87,13 +87,18 @@ static void begin(struct life *l, enum life_end end)
     l->ops->begin(l);
 }
 
-static void crash(struct life *l)
+static void crash_machine(struct life *l)
 {
     struct disk_sim_crash how = sim_draw_crash(l->sim);
     if (machine_has_failed_ops(&l->machine)) {
         how.is_power_loss = true; /* What a failed sync abandoned must not seem to be there. */
     }
     machine_crash(&l->machine, &how);
+}
+
+static void crash(struct life *l)
+{
+    crash_machine(l);
     l->ops->crashed(l);
 }
 
@@ -115,6 +120,29 @@ static void live(struct life *l, enum life_end end)
     }
     sim_check(sim, end != LIFE_IS_LAST || l->is_over, "the last life did not end in order");
     crash(l);
+}
+
+bool life_run_tool(struct life *l, uint64_t crash_steps, bool (*run)(struct life *l))
+{
+    struct sim *sim = l->sim;
+    volatile bool is_in_order = false;
+    disk_sim_set_capacity(sim->disk, 0);
+    machine_start_tool(&l->machine, sim);
+    if (crash_steps > 0) {
+        life_crash_within(l, crash_steps);
+    }
+    sim->is_blocking = true;
+    if (sigsetjmp(sim->crash_place, 1) == 0) {
+        is_in_order = run(l);
+    }
+    sim->is_blocking = false;
+    sim->crash_at_step = UINT64_MAX;
+    if (is_in_order) {
+        machine_stop(&l->machine);
+    } else {
+        crash_machine(l);
+    }
+    return is_in_order;
 }
 
 void lives_run(struct life *l, struct sim *sim, const struct life_ops *ops)

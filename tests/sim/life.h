@@ -54,6 +54,10 @@ struct life {
 /* All lives of a run. */
 void lives_run(struct life *l, struct sim *sim, const struct life_ops *ops);
 
+/* Between two lives: run, in a process of its own that blocks. True: it ended, and said so; else it
+ * gave up, or crashed, within crash_steps if they are not 0. */
+bool life_run_tool(struct life *l, uint64_t crash_steps, bool (*run)(struct life *l));
+
 /* From here on the crash comes between two steps. */
 void life_blocking_ends(struct life *l);
 /* One step. False: this life is over. Having nothing to do is a failure that names what. */

@@ -55,7 +55,7 @@ static void on_transfer(void *context, const struct io_op *op, struct disk_sim_o
     }
 }
 
-static void start_shard(struct machine *m, uint16_t id)
+static void start_io(struct machine *m, uint16_t id)
 {
     struct sim *sim = m->sim;
     const struct sim_swarm *w = &sim->swarm;
@@ -78,6 +78,13 @@ static void start_shard(struct machine *m, uint16_t id)
                     .on_transfer = on_transfer,
                     .context = m,
                 });
+}
+
+static void start_shard(struct machine *m, uint16_t id)
+{
+    struct sim *sim = m->sim;
+    const struct sim_swarm *w = &sim->swarm;
+    start_io(m, id);
     enum err e = shard_init(&m->shards[id],
                             m->group,
                             id,
@@ -95,7 +102,7 @@ static void start_shard(struct machine *m, uint16_t id)
 
 void machine_start(struct machine *m, struct sim *sim, uint16_t shards_count)
 {
-    *m = (struct machine){.sim = sim, .shards_count = shards_count};
+    *m = (struct machine){.sim = sim, .shards_count = shards_count, .ios_count = shards_count};
     m->logger = (struct logger){.level = sim->is_verbose ? LOG_DEBUG : LOG_ERROR,
                                 .sink = log_line,
                                 .context = m,
@@ -106,6 +113,12 @@ void machine_start(struct machine *m, struct sim *sim, uint16_t shards_count)
         start_shard(m, i);
     }
     machine_poke(m);
+}
+
+void machine_start_tool(struct machine *m, struct sim *sim)
+{
+    *m = (struct machine){.sim = sim, .ios_count = 1};
+    start_io(m, 0);
 }
 
 void machine_add_source(struct machine *m, struct machine_source *source)
@@ -216,7 +229,7 @@ bool machine_run_for(struct machine *m, uint64_t us)
 /* The incarnation is over, one way or the other. */
 static void fold_traces(struct machine *m)
 {
-    for (uint16_t i = 0; i < m->shards_count; i++) {
+    for (uint16_t i = 0; i < m->ios_count; i++) {
         sim_trace(m->sim, "io", i, m->ios[i].trace);
     }
 }
@@ -257,7 +270,7 @@ void machine_crash(struct machine *m, const struct disk_sim_crash *how)
     fold_traces(m);
     mark_faults(m);
     sim_mark(sim, how->is_power_loss ? "sim_power_loss" : "sim_process_death");
-    for (uint16_t i = 0; i < m->shards_count; i++) {
+    for (uint16_t i = 0; i < m->ios_count; i++) {
         io_sim_abandon(&m->ios[i]);
     }
     disk_sim_crash(sim->disk, &sim->rand, how);
@@ -284,6 +297,8 @@ void machine_stop(struct machine *m)
     mark_faults(m);
     for (uint16_t i = 0; i < m->shards_count; i++) {
         shard_done(&m->shards[i]);
+    }
+    for (uint16_t i = 0; i < m->ios_count; i++) {
         io_sim_done(&m->ios[i]);
     }
     shard_group_free(m->group);
@@ -302,7 +317,7 @@ void machine_stop(struct machine *m)
 struct io_sim_stats machine_io_stats(const struct machine *m)
 {
     struct io_sim_stats sum = {0};
-    for (uint16_t i = 0; i < m->shards_count; i++) {
+    for (uint16_t i = 0; i < m->ios_count; i++) {
         sum.slow += m->ios[i].stats.slow;
         sum.shortened += m->ios[i].stats.shortened;
         sum.failed += m->ios[i].stats.failed;

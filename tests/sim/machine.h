@@ -27,6 +27,7 @@ struct machine_source {
 struct machine {
     struct sim *sim;
     uint16_t shards_count;
+    uint16_t ios_count; /* One per shard; of a tool one. */
     struct shard_group *group;
     struct shard shards[SIM_SHARDS_MAX];
     struct io_sim ios[SIM_SHARDS_MAX];
@@ -38,6 +39,8 @@ struct machine {
 };
 
 void machine_start(struct machine *m, struct sim *sim, uint16_t shards_count);
+/* A process that brings its own shard, and blocks: only ios[0] is there. */
+void machine_start_tool(struct machine *m, struct sim *sim);
 void machine_add_source(struct machine *m, struct machine_source *source);
 
 /* The machine was poked from outside of its shards: they may have something to do. */

@@ -49,7 +49,7 @@ bool model_keys_may_lack(const struct model_log *m, uint64_t index, int32_t numb
 {
     const struct model_entry *e = model_log_at(m, index);
     const int64_t offset = e->base_offset + number;
-    if (offset < m->start_offset) {
+    if (offset < m->start_offset || e->is_given_up) {
         return true;
     }
     if (!m->is_compacted || index > m->settled_index || e->records == NULL) {
@@ -79,7 +79,8 @@ static bool is_last_of_producer(const struct model_log *m, uint64_t index)
 bool model_keys_may_be_gone(const struct model_log *m, uint64_t index, int64_t wall_ms)
 {
     const struct model_entry *e = model_log_at(m, index);
-    if (m->start_offset > 0 && e->next_offset <= m->start_offset) {
+    const bool is_below_start = m->start_offset > 0 && e->next_offset <= m->start_offset;
+    if (is_below_start || e->is_given_up) {
         return true;
     }
     if (!m->is_compacted || index > m->settled_index || e->type == ENTRY_LOG_START) {

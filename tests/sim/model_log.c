@@ -56,6 +56,7 @@ void model_log_truncate(struct model_log *m, uint64_t last_index)
         }
         m->last_index--;
         m->rotten_count -= e->is_rotten;
+        m->given_up_count -= e->is_given_up;
         model_entry_done(e);
     }
     if (m->flushed_index > last_index) {
@@ -80,6 +81,24 @@ void model_log_reveal(struct model_log *m, uint64_t index)
         e->is_rotten = false;
         m->rotten_count--;
     }
+}
+
+void model_log_offer(struct model_log *m)
+{
+    for (uint64_t i = 1; i <= m->last_index; i++) {
+        struct model_entry *e = &m->entries[i - 1];
+        m->given_up_count += e->is_rotten && !e->is_given_up;
+        e->is_given_up |= e->is_rotten;
+    }
+}
+
+void model_log_give_up(struct model_log *m, uint64_t index)
+{
+    struct model_entry *e = &m->entries[index - 1];
+    assert(e->is_given_up);
+    m->rotten_count -= e->is_rotten;
+    e->is_rotten = false;
+    e->is_hidden = false;
 }
 
 void model_log_hide(struct model_log *m, uint64_t first_index, uint64_t end_index)

@@ -29,10 +29,11 @@ struct model_entry {
     int64_t start_offset;           /* Of an entry that moves the log start. */
     int64_t committed_ms;           /* Wall time; of what is committed. */
     bool is_rotten;                 /* Damaged, or hidden. */
-    bool is_hidden; /* An open did not find it for what is around it: a read still may. */
-    bool is_unseen; /* Rotten when it was to be replayed: later checkpoints know nothing of it. */
-    bool is_gone;   /* An open did not find it, and need not have: nothing is known of it. */
-    bool is_empty;  /* It found none of its records. */
+    bool is_hidden;   /* An open did not find it for what is around it: a read still may. */
+    bool is_unseen;   /* Rotten when it was to be replayed: later checkpoints know nothing of it. */
+    bool is_gone;     /* An open did not find it, and need not have: nothing is known of it. */
+    bool is_empty;    /* It found none of its records. */
+    bool is_given_up; /* By the operator, for good; if it is rotten, then perhaps. */
 };
 
 struct model_log {
@@ -49,6 +50,7 @@ struct model_log {
     int64_t latest_next[SIM_KEYS_MAX]; /* Behind the latest settled record of each key; 0 = none. */
     uint64_t clean_index_max;          /* The log was told that all replicas are clean to here. */
     uint64_t rotten_count;
+    uint64_t given_up_count;
     bool is_wounded;      /* By a misdirected write: the next open tells which entries are lost. */
     uint64_t doubt_index; /* But up to here it did not look: a checkpoint covered them. */
 };
@@ -69,6 +71,10 @@ void model_log_truncate(struct model_log *m, uint64_t last_index);
 void model_log_lose(struct model_log *m, uint64_t first_index, uint64_t end_index);
 /* An entry that was hidden came back. */
 void model_log_reveal(struct model_log *m, uint64_t index);
+/* All that is rotten is about to be given up; */
+void model_log_offer(struct model_log *m);
+/* that was done, to this entry: no start or read meets it any more. */
+void model_log_give_up(struct model_log *m, uint64_t index);
 /* They are hidden, at least. */
 void model_log_hide(struct model_log *m, uint64_t first_index, uint64_t end_index);
 const struct model_entry *model_log_at(const struct model_log *m, uint64_t index);

@@ -214,6 +214,7 @@ void sim_draw_swarm(struct sim *sim)
     w->mangle_percent = (uint32_t)PICK(sim, 0, 0, 80);
     if (sim->mode == SIM_STORAGE) {
         w->quiet_percent = w->rot_percent / 2;
+        w->repair_percent = w->rot_percent > 0 ? (uint32_t)PICK(sim, 0, 50, 90) : 0;
         if (sim_chance(sim, 25)) {
             seek_wrong_places(w);
         }
@@ -295,6 +296,7 @@ static const struct {
     FIELD(tombstone_percent),
     FIELD(transaction_percent),
     FIELD(rot_percent),
+    FIELD(repair_percent),
     FIELD(mangle_percent),
     FIELD(crash_soon_percent),
     FIELD(index_size_max),

@@ -72,6 +72,7 @@ struct sim_swarm {
     uint32_t tombstone_percent;   /* Of records with such keys. */
     uint32_t transaction_percent; /* Of the acts of a compacted log that append a batch. */
     uint32_t rot_percent;         /* Chance that a quiet log is damaged on the disk, once. */
+    uint32_t repair_percent;      /* Chance that it is given up between two lives. */
     uint32_t mangle_percent;      /* Of what a power loss takes; 0 = drawn at each crash. */
     uint32_t crash_soon_percent;  /* Chance of a crash where leftovers could look valid. */
     uint32_t index_size_max;      /* Of points in memory, per shard. */

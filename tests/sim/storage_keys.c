@@ -190,7 +190,8 @@ void part_keys_replay_gone(struct part *p, uint64_t index)
               "%s: an entry is gone: index=%" PRIu64,
               p->name,
               index);
-    if (model_log_at(&p->model, index)->is_marker) {
+    const struct model_entry *e = model_log_at(&p->model, index);
+    if (e->is_marker && !e->is_given_up) {
         check_marker_gone(p, index);
     }
 }
@@ -221,7 +222,8 @@ static bool is_tombstone(const struct model_log *m, int64_t offset)
 void part_keys_replayed(struct part *p)
 {
     const struct model_log *m = &p->model;
-    if (!m->is_compacted || p->restored_index > 0 || model_log_is_damaged(m)) {
+    const bool is_whole = !model_log_is_damaged(m) && m->given_up_count == 0;
+    if (!m->is_compacted || p->restored_index > 0 || !is_whole) {
         return;
     }
     int64_t latest_next[SIM_KEYS_MAX];

@@ -364,6 +364,7 @@ static void rest(struct life *l)
     if (l->is_quiet && sim_chance(l->sim, l->sim->swarm.rot_percent)) {
         rot_plant(run);
     }
+    repair_rest(run);
     if (l->is_quiet && !is_next_last) {
         missing_take(run);
     }

@@ -11,6 +11,7 @@
  *   storage_producers.c  the producer state of a log
  *   storage_misdirect.c  writes and reads that meet the wrong place
  *   storage_rot.c    damage on the disk, planted in acknowledged entries
+ *   storage_repair.c  what an operator gives up of it
  *   storage_missing.c  a segment file that is not there for a while
  */
 #pragma once
@@ -125,6 +126,7 @@ struct storage_run {
     struct machine_source driver;
     struct misdirected misdirected;
     struct missing missing;
+    struct part *repaired; /* By the tool that runs. */
     uint32_t lives_count;
     uint64_t act_us;        /* Of the next act. */
     uint64_t acts_left;     /* In this life. */
@@ -224,6 +226,11 @@ void missing_choose(struct storage_run *run);
 /* Between two lives: it goes for the next one, it comes back. */
 void missing_take(struct storage_run *run);
 void missing_give_back(struct storage_run *run);
+
+/* Between two lives: gives up what rotted, of some parts. */
+void repair_rest(struct storage_run *run);
+/* p was opened: a repair that was interrupted may have cut the end that it was to give up. */
+void part_repair_learn_end(struct part *p);
 
 /* Flips a bit of an acknowledged entry of a part that was quiet. */
 void rot_plant(struct storage_run *run);

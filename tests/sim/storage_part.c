@@ -96,17 +96,22 @@ static void check_entry(struct part *p, struct model_entry *e, const struct log_
               entry->payload.size);
 }
 
-/* A gap stands where entries went. */
+/* A gap stands where entries went. Of one that was given up nobody knows the term, only that it is
+ * not below those before. */
 static void take_gap(struct part *p, const struct log_entry *entry)
 {
     struct model_log *m = &p->model;
     bool is_same = entry->base_offset == model_log_at(m, entry->index)->base_offset &&
                    entry->next_offset == model_log_at(m, entry->last_index)->next_offset;
     for (uint64_t i = entry->index; i <= entry->last_index; i++) {
-        is_same &= entry->term == model_log_at(m, i)->term;
+        struct model_entry *e = &m->entries[i - 1];
+        is_same &= e->is_given_up ? entry->term <= e->term : entry->term == e->term;
         part_keys_replay_gone(p, i);
         model_log_reveal(m, i);
-        m->entries[i - 1].is_gone = true;
+        e->is_gone = true;
+        if (e->is_given_up) {
+            model_log_give_up(m, i);
+        }
     }
     sim_check(part_sim(p),
               is_same,
@@ -123,7 +128,7 @@ static void take_entry(struct part *p, const struct log_entry *entry)
     check_entry(p, e, entry);
     model_log_reveal(m, entry->index);
     sim_check(part_sim(p),
-              !e->is_rotten,
+              !e->is_rotten && !e->is_given_up,
               "%s: replay of a damaged entry: index=%" PRIu64,
               p->name,
               entry->index);
@@ -137,6 +142,12 @@ static void lose_unseen(struct part *p, uint64_t end_index)
 {
     const uint64_t limit = p->model.is_wounded ? UINT64_MAX : p->model.doubt_index + 1;
     model_log_hide(&p->model, p->replay_index + 1, end_index < limit ? end_index : limit);
+}
+
+/* Given up, and told again: something in front of it rotted since. */
+static bool is_lost_again(const struct part *p, uint64_t index)
+{
+    return model_log_at(&p->model, index)->is_given_up && p->model.rotten_count > 0;
 }
 
 static enum err on_replay(void *context, const struct log_entry *entry)
@@ -154,7 +165,7 @@ static enum err on_replay(void *context, const struct log_entry *entry)
     lose_unseen(p, entry->index);
     for (uint64_t i = p->replay_index + 1; i < entry->index; i++) {
         sim_check(sim,
-                  model_log_at(&p->model, i)->is_rotten,
+                  model_log_at(&p->model, i)->is_rotten || is_lost_again(p, i),
                   "%s: replay skips a good entry: index=%" PRIu64,
                   p->name,
                   i);
@@ -213,7 +224,7 @@ static void check_terms(struct part *p)
 {
     const struct model_log *m = &p->model;
     const uint64_t first_index = log_first_index(p->log);
-    if (m->rotten_count > 0) {
+    if (m->rotten_count > 0 || m->given_up_count > 0) {
         return;
     }
     uint64_t wanted_term = 0;
@@ -386,6 +397,7 @@ static void on_opened(void *context, enum err e)
             p->model.flushed_index,
             p->model.cut_index);
     part_starts_learn(p);
+    part_repair_learn_end(p);
     lose_unseen(p, p->model.flushed_index + 1);
     if (p->model.is_wounded || p->restored_index < p->model.doubt_index) {
         p->model.doubt_index = p->restored_index;

@@ -78,7 +78,7 @@ static void check_read(struct read_probe *probe)
         probe->marker_index =
             found.count > 0 && e->is_transactional ? e->marker_index : probe->marker_index;
         sim_check(sim,
-                  !e->is_rotten || e->is_hidden,
+                  (!e->is_rotten || e->is_hidden) && !e->is_given_up,
                   "%s: a read gives a damaged batch: base_offset=%" PRId64,
                   p->name,
                   e->base_offset);

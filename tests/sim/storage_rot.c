@@ -47,7 +47,8 @@ static void plant(struct storage_run *run, struct part *p, uint64_t index)
     const struct model_entry *e = model_log_at(&p->model, index);
     /* What was compacted may stand as it was only in a file that nobody reads any more. */
     const bool is_rewritten = p->model.is_compacted && index <= p->model.settled_index;
-    if (e->size <= HEAD_SKIP || e->next_offset <= p->model.start_offset || is_rewritten) {
+    if (e->size <= HEAD_SKIP || e->next_offset <= p->model.start_offset || is_rewritten ||
+        e->is_given_up) {
         return;
     }
     char topic[UUID_TEXT_SIZE];

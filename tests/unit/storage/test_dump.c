@@ -30,7 +30,14 @@ static enum err on_item(void *context, const struct dump_item *item)
                        item->fault == ENTRY_GOOD ? "" : entry_fault_name(item->fault));
         break;
     case DUMP_BAD:
-        (void)snprintf(out, size, " bad:%s", entry_fault_name(item->fault));
+        (void)snprintf(out,
+                       size,
+                       " bad:%s@%d-%d,offset%d-%d",
+                       entry_fault_name(item->fault),
+                       (int)item->pos,
+                       (int)item->end_pos,
+                       (int)item->first_offset,
+                       item->next_offset == INT64_MAX ? -1 : (int)item->next_offset);
         break;
     case DUMP_CUT:
         (void)snprintf(out, size, " cut:%d", (int)item->index);
@@ -94,7 +101,7 @@ Test(dump, entries_that_a_cut_left_behind)
     fill(rig, 5, 5);
     cr_assert(eq(int, log_rig_cut(rig, 3), ERR_OK));
     fill(rig, 2, 1);
-    expect_dump(rig, "segment:1 1 2 3 4 5 bad:order cut:3 3 4 end:16384");
+    expect_dump(rig, "segment:1 1 2 3 4 5 bad:order@8192-8192,offset5-5 cut:3 3 4 end:16384");
     rig_end(rig);
 }
 
@@ -104,8 +111,9 @@ Test(dump, damage)
         uint64_t at;
         const char *text;
     } rows[] = {
-        {8192 + 8, "segment:1 1 bad:salt 3 4 5 end:24576"},
-        {8192 + 50, "segment:1 1 bad:header 3 4 5 end:24576"},
+        {8192 + 8, "segment:1 1 bad:salt@8192-12288,offset1-2 3 4 5 end:24576"},
+        {8192 + 50, "segment:1 1 bad:header@8192-12288,offset1-2 3 4 5 end:24576"},
+        {20480 + 50, "segment:1 1 2 3 4 bad:header@20480-65536,offset4--1 end:20480"},
         {8192 + 190, "segment:1 1 2payload 3 4 5 end:24576"},
         {20480 + 190, "segment:1 1 2 3 4 5payload end:20480"},
     };

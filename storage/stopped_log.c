@@ -1,16 +1,12 @@
-#include "cli/cli_stopped_log.h"
+#include "storage/stopped_log.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "core/clock.h"
-#include "core/edit_distance.h"
-#include "core/io_uring.h"
+#include "core/io.h"
+#include "core/logger.h"
 #include "core/shard.h"
 #include "storage/dump_values.h"
 #include "storage/flusher.h"
@@ -21,25 +17,21 @@ enum {
     PATH_SIZE = 4096,
     MEMORY_SIZE = 512 << 20, /* Taken only as far as it is used: one entry may be large. */
     LINE_SIZE = 512,
-    NAME_SIZE = 512,
 };
 
-struct cli_stopped_log {
-    struct cli_stopped_log_open how;
+struct stopped_log {
+    struct stopped_log_open how;
     char *why;
-    struct partition_id id;
+    struct uuid directory_id;
     uint16_t shard_id; /* That has its values, */
     uint16_t shards_count;
-    struct uuid directory_id;
     int lock;
     bool is_locked;
     bool has_shard;
     bool accepts_loss;
     char trouble[LINE_SIZE]; /* The first error that storage logged; "" = none. */
 
-    struct io_backend *backend;
     struct io io; /* Until there is a shard. */
-    struct clock clock;
     struct logger logger;
     struct shard_group *group;
     struct shard s;
@@ -54,113 +46,26 @@ struct cli_stopped_log {
 };
 
 [[gnu::format(printf, 3, 4)]] static enum err
-refuse(struct cli_stopped_log *sl, enum err e, const char *format, ...)
+refuse(struct stopped_log *sl, enum err e, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    (void)vsnprintf(sl->why, CLI_STOPPED_WHY_SIZE, format, arguments);
+    (void)vsnprintf(sl->why, STOPPED_LOG_WHY_SIZE, format, arguments);
     va_end(arguments);
     return e;
 }
 
 static void keep_error(struct logger *l, enum log_level level, const char *line, size_t size)
 {
-    struct cli_stopped_log *sl = l->context;
+    struct stopped_log *sl = l->context;
     if (level == LOG_ERROR && sl->trouble[0] == '\0') {
         (void)snprintf(sl->trouble, sizeof(sl->trouble), "%.*s", (int)size, line);
     }
 }
 
-/* ---- which log ---- */
+/* ---- which store ---- */
 
-static enum err refuse_controller(struct cli_stopped_log *sl)
-{
-    if (!uuid_equal(&sl->id.topic_id, &CONTROLLER_TOPIC_ID)) {
-        return ERR_OK;
-    }
-    return refuse(sl,
-                  ERR_POLICY,
-                  "%s: the log of topics and configs cannot do without any entry: restore the data "
-                  "directory from a backup",
-                  sl->how.name);
-}
-
-struct nearest {
-    const char *wanted;
-    size_t distance; /* Less than this. */
-    char name[NAME_SIZE];
-};
-
-static void on_log(void *context, const char *name)
-{
-    struct nearest *n = context;
-    const size_t distance = strlen(name) < NAME_SIZE ? edit_distance(n->wanted, name) : SIZE_MAX;
-    if (distance > 0 && distance < n->distance) {
-        n->distance = distance;
-        (void)snprintf(n->name, sizeof(n->name), "%s", name);
-    }
-}
-
-/* error: why logs/<name> is no link that can be read; EINVAL: it is none. */
-static enum err refuse_name(struct cli_stopped_log *sl, const char *path, int error)
-{
-    const char *name = sl->how.name;
-    if (error != ENOENT && error != ENOTDIR && error != EINVAL) {
-        return refuse(sl,
-                      ERR_IO,
-                      "cannot read %s: %s%s",
-                      path,
-                      strerror(error),
-                      error == EACCES ? ": run this as the user that the node runs as" : "");
-    }
-    char logs[PATH_SIZE];
-    struct nearest nearest = {.wanted = name, .distance = strlen(name) / 3 + 2};
-    (void)snprintf(logs, sizeof(logs), "%s/logs", sl->how.dir);
-    enum err e = error == EINVAL ? ERR_OK : io_list_dir(&sl->io, logs, &nearest, on_log);
-    if (e != ERR_OK) {
-        return refuse(
-            sl, e, "%s has no logs: give its node's data directory with --data-dir", sl->how.dir);
-    }
-    if (nearest.name[0] != '\0') {
-        return refuse(sl,
-                      ERR_NOT_FOUND,
-                      "no partition %s in %s: did you mean '%s'?",
-                      name,
-                      sl->how.dir,
-                      nearest.name);
-    }
-    return refuse(sl,
-                  ERR_NOT_FOUND,
-                  "no partition %s in %s: give it as TOPIC-PARTITION, and its node's data "
-                  "directory with --data-dir",
-                  name,
-                  sl->how.dir);
-}
-
-/* logs/<name> is a link to <topic id>-<partition>. */
-static enum err find_id(struct cli_stopped_log *sl)
-{
-    char path[PATH_SIZE];
-    char target[PATH_SIZE];
-    (void)snprintf(path, sizeof(path), "%s/logs/%s", sl->how.dir, sl->how.name);
-    const ssize_t size = readlink(path, target, sizeof(target) - 1);
-    if (size > 0) {
-        target[size] = '\0';
-        char *slash = strrchr(target, '/');
-        char *name = slash == NULL ? target : slash + 1;
-        char *dash = strrchr(name, '-');
-        if (dash != NULL) {
-            *dash = '\0';
-            sl->id.partition = (int32_t)strtol(dash + 1, NULL, 10);
-            if (uuid_parse(name, &sl->id.topic_id)) {
-                return refuse_controller(sl);
-            }
-        }
-    }
-    return refuse_name(sl, path, size < 0 ? errno : EINVAL);
-}
-
-static enum err lock_dir(struct cli_stopped_log *sl)
+static enum err lock_dir(struct stopped_log *sl)
 {
     char path[PATH_SIZE];
     (void)snprintf(path, sizeof(path), "%s/LOCK", sl->how.dir);
@@ -173,7 +78,7 @@ static enum err lock_dir(struct cli_stopped_log *sl)
 }
 
 struct store_search {
-    struct cli_stopped_log *sl;
+    struct stopped_log *sl;
     uint32_t owners_count;
     enum err result;
 };
@@ -181,7 +86,7 @@ struct store_search {
 static void on_file(void *context, const char *name)
 {
     struct store_search *search = context;
-    struct cli_stopped_log *sl = search->sl;
+    struct stopped_log *sl = search->sl;
     unsigned shard;
     int end = 0;
     if (search->result != ERR_OK || sscanf(name, "shard-%u.store%n", &shard, &end) != 1 ||
@@ -196,7 +101,7 @@ static void on_file(void *context, const char *name)
         search->result = refuse(sl, e, "%s: %s", path, err_name(e));
         return;
     }
-    const struct store_log *values = store_map_find(&d.map, &sl->id);
+    const struct store_log *values = store_map_find(&d.map, &sl->how.id);
     if (values != NULL && values->values_count > 0) {
         search->owners_count++;
         sl->shard_id = d.shard;
@@ -206,7 +111,7 @@ static void on_file(void *context, const char *name)
     store_dump_done(&d);
 }
 
-static enum err find_store(struct cli_stopped_log *sl)
+static enum err find_store(struct stopped_log *sl)
 {
     struct store_search search = {.sl = sl};
     enum err e = io_list_dir(&sl->io, sl->how.dir, &search, on_file);
@@ -226,15 +131,15 @@ static enum err find_store(struct cli_stopped_log *sl)
 
 /* ---- running ---- */
 
-static void turn(struct cli_stopped_log *sl)
+static void turn(struct stopped_log *sl)
 {
     if (!shard_turn(&sl->s)) {
-        sl->backend->ops->wait(sl->backend, shard_next_us(&sl->s));
+        sl->how.backend->ops->wait(sl->how.backend, shard_next_us(&sl->s));
     }
 }
 
 /* Until is_done. */
-static enum err run(struct cli_stopped_log *sl)
+static enum err run(struct stopped_log *sl)
 {
     while (!sl->is_done && !sl->is_failed) {
         turn(sl);
@@ -244,14 +149,14 @@ static enum err run(struct cli_stopped_log *sl)
 
 static void on_flush_failed(void *context, enum err e)
 {
-    struct cli_stopped_log *sl = context;
+    struct stopped_log *sl = context;
     sl->result = e;
     sl->is_failed = true;
 }
 
 static void on_store_opened(void *context, enum err e, struct store *st)
 {
-    struct cli_stopped_log *sl = context;
+    struct stopped_log *sl = context;
     sl->store = st;
     sl->result = e;
     sl->is_done = true;
@@ -277,7 +182,7 @@ static void on_room(void *context)
 
 static void on_opened(void *context, enum err e)
 {
-    struct cli_stopped_log *sl = context;
+    struct stopped_log *sl = context;
     sl->result = e;
     sl->is_done = true;
 }
@@ -290,9 +195,8 @@ static const struct log_callbacks CALLBACKS = {
     .on_opened = on_opened,
 };
 
-static enum err start_shard(struct cli_stopped_log *sl)
+static enum err start_shard(struct stopped_log *sl)
 {
-    clock_init_real(&sl->clock);
     sl->logger = (struct logger){.level = LOG_ERROR, .sink = keep_error, .context = sl};
     enum err e = shard_group_new(sl->shards_count, &sl->group);
     if (e == ERR_OK) {
@@ -300,18 +204,23 @@ static enum err start_shard(struct cli_stopped_log *sl)
                        sl->group,
                        sl->shard_id,
                        &(struct shard_options){
-                           .backend = sl->backend,
-                           .clock = &sl->clock,
+                           .backend = sl->how.backend,
+                           .clock = sl->how.clock,
                            .log = &sl->logger,
+                           .rand_seed = sl->how.rand_seed,
                            .memory_size = MEMORY_SIZE,
                            .memory_reserve_size = MEMORY_SIZE / 4,
                        });
     }
     sl->has_shard = e == ERR_OK;
-    return e == ERR_OK ? e : refuse(sl, e, "no memory");
+    if (e != ERR_OK) {
+        return refuse(sl, e, "no memory");
+    }
+    sl->s.reached = sl->how.reached;
+    return ERR_OK;
 }
 
-static enum err open_store(struct cli_stopped_log *sl)
+static enum err open_store(struct stopped_log *sl)
 {
     enum err e = flusher_new(&sl->s,
                              &(struct flusher_options){.context = sl, .on_failed = on_flush_failed},
@@ -333,7 +242,7 @@ static enum err open_store(struct cli_stopped_log *sl)
     return e == ERR_OK ? e : refuse(sl, e, "its store does not open (%s)", err_name(e));
 }
 
-static enum err open_log(struct cli_stopped_log *sl)
+static enum err open_log(struct stopped_log *sl)
 {
     sl->env = (struct log_env){
         .s = &sl->s, .dir = sl->how.dir, .store = sl->store, .flusher = sl->flusher};
@@ -347,7 +256,7 @@ static enum err open_log(struct cli_stopped_log *sl)
         e = log_open(
             &(struct log_open){
                 .env = &sl->env,
-                .id = sl->id,
+                .id = sl->how.id,
                 .name = sl->how.name,
                 .options = options,
                 .callbacks = &CALLBACKS,
@@ -376,17 +285,17 @@ static enum err open_log(struct cli_stopped_log *sl)
 
 static void on_closed(void *context)
 {
-    ((struct cli_stopped_log *)context)->is_done = true;
+    ((struct stopped_log *)context)->is_done = true;
 }
 
 /* Work in the background of the log that is over ends by itself. */
-static bool is_busy(const struct cli_stopped_log *sl)
+static bool is_busy(const struct stopped_log *sl)
 {
     return (sl->env.shared != NULL && log_shared_is_busy(sl->env.shared)) ||
            !flusher_is_idle(sl->flusher) || sl->s.io.in_flight_count > 0;
 }
 
-static enum err close_log(struct cli_stopped_log *sl)
+static enum err close_log(struct stopped_log *sl)
 {
     enum err e = sl->is_failed ? ERR_FAILED : ERR_OK;
     if (e == ERR_OK && sl->log != NULL) {
@@ -406,7 +315,7 @@ static enum err close_log(struct cli_stopped_log *sl)
     return e;
 }
 
-static enum err close_store(struct cli_stopped_log *sl)
+static enum err close_store(struct stopped_log *sl)
 {
     if (sl->store == NULL) {
         return ERR_OK;
@@ -417,20 +326,15 @@ static enum err close_store(struct cli_stopped_log *sl)
     return run(sl);
 }
 
-static enum err refuse_disk(struct cli_stopped_log *sl, enum err e)
-{
-    return refuse(sl, e, "the disk of %s fails: see the kernel's log", sl->how.dir);
-}
-
-/* After a failure of the disk what is in flight stays so: the process ends soon. */
-static enum err end(struct cli_stopped_log *sl)
+/* Gives everything back. After a failure of the disk what is in flight stays so, and its memory. */
+static enum err end(struct stopped_log *sl)
 {
     enum err e = close_log(sl);
     if (e == ERR_OK) {
         e = close_store(sl);
     }
     if (e != ERR_OK) {
-        return refuse_disk(sl, e);
+        return e;
     }
     flusher_free(sl->flusher);
     if (sl->has_shard) {
@@ -440,67 +344,61 @@ static enum err end(struct cli_stopped_log *sl)
     if (sl->is_locked) {
         io_unlock(&sl->io, sl->lock);
     }
-    if (sl->backend != NULL) {
-        io_done(&sl->io);
-        io_uring_backend_free(sl->backend);
-    }
+    io_done(&sl->io);
     free(sl);
     return ERR_OK;
 }
 
-enum err cli_stopped_log_close(struct cli_stopped_log *sl, char why[CLI_STOPPED_WHY_SIZE])
+static enum err refuse_disk(const char *dir, enum err e, char why[STOPPED_LOG_WHY_SIZE])
 {
-    sl->why = why;
-    return end(sl);
+    (void)snprintf(why, STOPPED_LOG_WHY_SIZE, "the disk of %s fails: see the kernel's log", dir);
+    return e;
 }
 
-static enum err open_backend(struct cli_stopped_log *sl)
+enum err stopped_log_close(struct stopped_log *sl, char why[STOPPED_LOG_WHY_SIZE])
 {
-    char why[IO_URING_WHY_SIZE];
-    const enum err e = io_uring_backend_new(&sl->backend, why);
-    if (e != ERR_OK) {
-        return refuse(sl, e, "%s", why);
-    }
-    io_init(&sl->io, sl->backend);
-    return ERR_OK;
+    const char *dir = sl->how.dir;
+    const enum err e = end(sl);
+    return e == ERR_OK ? e : refuse_disk(dir, e, why);
 }
 
-enum err cli_stopped_log_open(const struct cli_stopped_log_open *how,
-                              char why[CLI_STOPPED_WHY_SIZE],
-                              struct cli_stopped_log **ret_log)
+enum err stopped_log_open(const struct stopped_log_open *how,
+                          char why[STOPPED_LOG_WHY_SIZE],
+                          struct stopped_log **ret_log)
 {
-    struct cli_stopped_log *sl = calloc(1, sizeof(*sl));
+    struct stopped_log *sl = calloc(1, sizeof(*sl));
     if (sl == NULL) {
-        (void)snprintf(why, CLI_STOPPED_WHY_SIZE, "no memory");
+        (void)snprintf(why, STOPPED_LOG_WHY_SIZE, "no memory");
         return ERR_BUSY;
     }
     sl->how = *how;
     sl->why = why;
-    static enum err (*const steps[])(struct cli_stopped_log *) = {
-        open_backend, find_id, lock_dir, find_store, start_shard, open_store, open_log};
+    io_init(&sl->io, how->backend);
+    static enum err (*const steps[])(struct stopped_log *) = {
+        lock_dir, find_store, start_shard, open_store, open_log};
     enum err e = ERR_OK;
     for (size_t i = 0; e == ERR_OK && i < sizeof(steps) / sizeof(steps[0]); i++) {
         e = steps[i](sl);
     }
     if (e != ERR_OK) {
-        (void)end(sl);
+        (void)end(sl); /* The first reason is the one to tell. */
         return e;
     }
     *ret_log = sl;
     return ERR_OK;
 }
 
-struct log *cli_stopped_log_get(struct cli_stopped_log *sl)
+struct log *stopped_log_get(struct stopped_log *sl)
 {
     return sl->log;
 }
 
-enum err cli_stopped_log_accept_loss(struct cli_stopped_log *sl, char why[CLI_STOPPED_WHY_SIZE])
+enum err stopped_log_accept_loss(struct stopped_log *sl, char why[STOPPED_LOG_WHY_SIZE])
 {
     sl->why = why;
-    enum err e = close_log(sl);
+    const enum err e = close_log(sl);
     if (e != ERR_OK) {
-        return refuse_disk(sl, e);
+        return refuse_disk(sl->how.dir, e, why);
     }
     sl->trouble[0] = '\0'; /* That was the damage. */
     sl->accepts_loss = true;
