@@ -140,10 +140,14 @@ static void remove_by_name(struct metadata *m, const struct topic *t)
 
 /* ---- by id ---- */
 
+/* Ids are drawn by the controller, so that nobody can choose those that meet: mixing them a little
+ * is enough. */
 static uint32_t id_slot(const struct metadata *m, const struct uuid *id)
 {
-    uint64_t hash = hash_bytes(m->hash_seed, id->bytes, sizeof(id->bytes));
-    return (uint32_t)hash & (m->by_id_capacity - 1);
+    uint64_t words[UUID_SIZE / sizeof(uint64_t)];
+    memcpy(words, id->bytes, sizeof(words));
+    const uint64_t hash = (words[0] ^ words[1] ^ m->hash_seed) * UINT64_C(0x9e3779b97f4a7c15);
+    return (uint32_t)(hash >> 32) & (m->by_id_capacity - 1);
 }
 
 /* The slot that holds id, or the free one where it belongs. */

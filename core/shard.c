@@ -252,6 +252,10 @@ static size_t run_sources(struct shard *s)
     ran += end_source(s, io_run_completions(&s->io, COMPLETIONS_BUDGET));
     s->running = "timers";
     ran += end_source(s, timers_run(&s->timers, s->now_us, TIMERS_BUDGET));
+    if (!list_is_empty(&s->inbox)) {
+        s->running = "own_messages";
+        ran += end_source(s, xmsg_run_own(s, MESSAGES_BUDGET));
+    }
     return ran + run_tasks(s, TASKS_BUDGET);
 }
 

@@ -2,7 +2,11 @@
  * by no other shard; see xmsg.h for the only way across.
  *
  * One turn of the loop, in this order, each source with a budget:
- *   messages from other shards -> completions -> timers -> tasks -> submit -> flush messages
+ *   messages from other shards -> completions -> timers -> messages to oneself -> tasks -> submit
+ *   -> flush messages
+ *
+ * So what a request asks of its own shard is done, and its answer home, in the turn in which the
+ * request came.
  *
  * In production a thread per shard calls shard_run; the simulator calls shard_turn itself.
  */

@@ -226,24 +226,6 @@ static void run_message(struct shard *s, struct xmsg *m)
     m->next_hop->run(s, m); /* May send, free or keep m. */
 }
 
-/* Only what is there now: a message that answers itself must not hold up the turn. */
-static size_t run_inbox(struct shard *s, size_t budget)
-{
-    struct list batch;
-    list_init(&batch);
-    list_splice_back(&batch, &s->inbox);
-    size_t ran = 0;
-    while (ran < budget && !list_is_empty(&batch)) {
-        struct list *node = list_pop_front(&batch);
-        ran++;
-        run_message(s, container_of(node, struct xmsg, link));
-    }
-    /* What is left goes in front of what came meanwhile. */
-    list_splice_back(&batch, &s->inbox);
-    list_splice_back(&s->inbox, &batch);
-    return ran;
-}
-
 static size_t run_ring(struct shard *s, struct xmsg_ring *r, size_t budget)
 {
     size_t count = ring_count(r);
@@ -256,19 +238,36 @@ static size_t run_ring(struct shard *s, struct xmsg_ring *r, size_t budget)
     return count;
 }
 
+static uint16_t next_shard(const struct shard_group *g, uint16_t id)
+{
+    return id + 1 == g->count ? 0 : (uint16_t)(id + 1);
+}
+
 size_t xmsg_run(struct shard *s, size_t budget)
 {
     struct xmsg_port *port = s->port;
     const struct shard_group *g = port->group;
-    assert(g->count > 0);
-    size_t ran = list_is_empty(&s->inbox) ? 0 : run_inbox(s, budget);
+    size_t ran = 0;
+    uint16_t from = port->turn_first;
     for (uint16_t i = 0; i < g->count && ran < budget; i++) {
-        uint16_t from = (uint16_t)((port->turn_first + i) % g->count);
         if (from != port->id) {
             ran += run_ring(s, ring_of(g, from, port->id), budget - ran);
         }
+        from = next_shard(g, from);
     }
-    port->turn_first = (uint16_t)((port->turn_first + 1) % g->count);
+    port->turn_first = next_shard(g, port->turn_first);
+    s->counters.messages += ran;
+    return ran;
+}
+
+size_t xmsg_run_own(struct shard *s, size_t budget)
+{
+    size_t ran = 0;
+    struct list *node;
+    while (ran < budget && (node = list_pop_front(&s->inbox)) != NULL) {
+        ran++;
+        run_message(s, container_of(node, struct xmsg, link));
+    }
     s->counters.messages += ran;
     return ran;
 }
@@ -313,7 +312,7 @@ void xmsg_flush(struct shard *s)
             }
         }
     }
-    for (size_t i = 0; i < SHARDS_MAX / 64; i++) {
+    for (size_t i = 0; i * 64 < port->group->count; i++) {
         while (port->sent_to[i] != 0) {
             uint16_t bit = (uint16_t)__builtin_ctzll(port->sent_to[i]);
             port->sent_to[i] &= port->sent_to[i] - 1;

@@ -30,8 +30,12 @@ void xmsg_port_free(struct xmsg_port *port);
 /* Makes s known to those who may have to wake it; NULL takes it back. */
 void xmsg_publish_shard(struct shard_group *g, uint16_t id, struct shard *s);
 
-/* Runs at most budget messages that were there at the start; returns how many. */
+/* Runs at most budget messages of other shards that were there at the start; returns how many. */
 size_t xmsg_run(struct shard *s, size_t budget);
+
+/* The same for messages to oneself, with those that they send: what goes from function to function
+ * of one shard arrives in one turn. */
+size_t xmsg_run_own(struct shard *s, size_t budget);
 
 /* Moves the outboxes on and wakes whom we sent something to and who sleeps. */
 void xmsg_flush(struct shard *s);

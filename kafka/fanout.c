@@ -112,12 +112,10 @@ static void begin_next(struct fanout *f, struct fanout_part *part)
     }
 }
 
-/* Begins what comes next, as far as parts and budget go. */
+/* Begins what comes next, as far as parts and budget go. The topic it is at was looked up in this
+ * turn. */
 static void walk(struct fanout *f, size_t budget)
 {
-    if (!is_at_end(f)) {
-        look_up(f); /* The last look may be of another turn. */
-    }
     for (; budget > 0 && !is_at_end(f) && !list_is_empty(&f->idle); budget--) {
         struct fanout_part *part = container_of(f->idle.next, struct fanout_part, link);
         begin_next(f, part);
@@ -154,6 +152,9 @@ static void on_walk(struct task *t)
     struct request *r = f->request;
     f->is_posted = false;
     if (!f->is_late) {
+        if (!is_at_end(f)) {
+            look_up(f);
+        }
         walk(f, FANOUT_IN_FLIGHT_MAX);
     } else if (!f->is_answered) {
         walk_late(f);

@@ -230,6 +230,12 @@ void conn_abort(struct conn_request *r)
     }
 }
 
+/* What a sent answer leaves room for, or was waited for by: nothing, on most connections. */
+static bool is_held_up(const struct conn *c)
+{
+    return c->state != CONN_OPEN || c->is_eof || c->is_blocked || !list_is_empty(&c->waiting);
+}
+
 static void on_released(struct stream_send *send)
 {
     struct conn_request *r = container_of(send, struct conn_request, send);
@@ -238,7 +244,9 @@ static void on_released(struct stream_send *send)
     c->sending_us = c->active_us;
     c->server->counters.send_bytes += r->answer_size;
     conn_request_free(r);
-    shard_post(c->server->shard, &c->task);
+    if (is_held_up(c)) {
+        shard_post(c->server->shard, &c->task);
+    }
 }
 
 /* Drops what nobody will be answered any more. */

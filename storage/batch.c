@@ -398,20 +398,27 @@ struct record_facts {
 };
 
 enum {
+    RAW_NULL = 1, /* Length -1. */
     RAW_MAX = 1 << 14,
     /* Size, attributes, three numbers and one more may be read before anybody looks at the end. */
     PLAIN_SIZE_MIN = 11,
 };
 
-/* A number as it stands at pos, zigzag, in one or two bytes, which must be readable; RAW_MAX or
- * more if it is longer than that. */
-static inline uint32_t take_raw(const uint8_t *p, size_t *pos)
+/* A number as it stands at pos, zigzag. False if it is longer than two bytes, which must be
+ * readable.
+ */
+static inline bool take_short(const uint8_t *p, size_t *pos, uint32_t *ret_raw)
 {
     uint32_t raw = p[(*pos)++];
     if (raw >= 0x80) {
-        raw = (raw & 0x7f) | (uint32_t)p[(*pos)++] << 7;
+        const uint32_t high = p[(*pos)++];
+        if (high >= 0x80) {
+            return false;
+        }
+        raw = (raw & 0x7f) | high << 7;
     }
-    return raw;
+    *ret_raw = raw;
+    return true;
 }
 
 static inline int32_t value_of_raw(uint32_t raw)
@@ -419,59 +426,10 @@ static inline int32_t value_of_raw(uint32_t raw)
     return (int32_t)(raw >> 1 ^ -(raw & 1));
 }
 
-/* Passes bytes with their length in front; of null the length says -1, which is 1. Returns the
- * length as it stands there, or RAW_MAX and more if it is negative otherwise. */
-static inline uint32_t pass_bytes(const uint8_t *p, size_t *pos)
-{
-    const uint32_t raw = take_raw(p, pos);
-    if (raw == 1) {
-        return raw;
-    }
-    *pos += raw >> 1;
-    return raw | (raw & 1) * RAW_MAX;
-}
-
-/* What nearly all records are: no number takes more than two bytes, there are no headers. This runs
- * for every produced record. Returns its size; 0: it is not one of these, which says nothing about
- * its worth. */
-static inline size_t look_at_plain(const uint8_t *p, size_t left, struct record_facts *ret_facts)
-{
-    if (left < PLAIN_SIZE_MIN) {
-        return 0;
-    }
-    size_t pos = 0;
-    const uint32_t size = take_raw(p, &pos);
-    const size_t end = pos + (size >> 1);
-    pos++; /* Attributes. */
-    const uint32_t timestamp_delta = take_raw(p, &pos);
-    const uint32_t offset_delta = take_raw(p, &pos);
-    const uint32_t key_size = pass_bytes(p, &pos);
-    if (pos + 2 > left) {
-        return 0;
-    }
-    const uint32_t value_size = pass_bytes(p, &pos);
-    const uint32_t largest = size | timestamp_delta | offset_delta | key_size | value_size;
-    /* What is left is the number of headers. */
-    const bool is_whole = pos + 1 == end && end <= left && (size & 1) == 0;
-    if (largest >= RAW_MAX || !is_whole || p[pos] != 0) {
-        return 0;
-    }
-    *ret_facts = (struct record_facts){
-        .timestamp_delta = value_of_raw(timestamp_delta),
-        .offset_delta = value_of_raw(offset_delta),
-        .has_key = key_size != 1,
-    };
-    return end;
-}
-
 /* NULL if the record breaks the format. */
-static inline const uint8_t *
+static const uint8_t *
 look_at_record(const uint8_t *p, const uint8_t *end, struct record_facts *ret_facts)
 {
-    const size_t plain_size = look_at_plain(p, (size_t)(end - p), ret_facts);
-    if (plain_size > 0) {
-        return p + plain_size;
-    }
     struct record_parts parts;
     const uint8_t *next = parse_record(p, end, &parts);
     if (next == NULL || !are_headers_valid(&parts)) {
@@ -575,10 +533,10 @@ void batch_walk_init(struct batch_walk *w,
 }
 
 /* One record, parsed already. */
-static inline enum err check_record(struct batch_walk *w,
-                                    const struct record_facts *facts,
-                                    const struct timestamp_range *range,
-                                    struct batch_fault *f)
+static enum err check_record(struct batch_walk *w,
+                             const struct record_facts *facts,
+                             const struct timestamp_range *range,
+                             struct batch_fault *f)
 {
     const struct batch_rules *rules = w->rules;
     const int32_t i = w->index;
@@ -605,6 +563,113 @@ static inline enum err check_record(struct batch_walk *w,
     return ERR_OK;
 }
 
+/* What the rules come to for plain records. */
+struct plain_rules {
+    int32_t delta_min; /* Of timestamps. */
+    int32_t delta_max; /* Below delta_min: no record passes. */
+    uint32_t null_key; /* The length, as it stands there, that says so; RAW_MAX: none may. */
+};
+
+static int32_t clamp_i32(int64_t v)
+{
+    return v < INT32_MIN ? INT32_MIN : v > INT32_MAX ? INT32_MAX : (int32_t)v;
+}
+
+static struct plain_rules plain_rules_of(const struct batch_walk *w)
+{
+    struct plain_rules plain = {
+        .delta_min = INT32_MIN,
+        .delta_max = INT32_MAX,
+        .null_key = w->rules->is_compacted ? RAW_MAX : RAW_NULL,
+    };
+    const int64_t base = w->h->base_timestamp;
+    const bool may_wrap = base < INT64_MIN / 2 || base > INT64_MAX / 2;
+    if (may_wrap || (w->h->attributes & BATCH_LOG_APPEND_TIME) != 0) {
+        plain.delta_max = plain.delta_min;
+        plain.delta_min = INT32_MAX;
+    } else if (!w->rules->is_log_append_time) {
+        const struct timestamp_range range = range_of(w->rules);
+        plain.delta_min = clamp_i32(add_saturating(range.min, -base));
+        plain.delta_max = clamp_i32(add_saturating(range.max, -base));
+    }
+    return plain;
+}
+
+/* Whether a length may stand there: none is negative but that of null. */
+static inline bool is_length(uint32_t raw, uint32_t null)
+{
+    return (raw & 1) == 0 || raw == null;
+}
+
+/* The size of what nearly all records are: no number takes more than two bytes, there are no
+ * headers, and the offset is the one that is due. 0: it is not one of these, which says nothing
+ * about its worth. At least PLAIN_SIZE_MIN bytes are left. */
+static inline size_t look_at_plain(const uint8_t *p,
+                                   size_t left,
+                                   const struct plain_rules *plain,
+                                   uint32_t index,
+                                   int32_t *ret_timestamp_delta)
+{
+    size_t pos = 0;
+    uint32_t raw;
+    if (!take_short(p, &pos, &raw) || (raw & 1) != 0) {
+        return 0;
+    }
+    const size_t size = pos + (raw >> 1);
+    pos++; /* Attributes. */
+    if (size > left || !take_short(p, &pos, &raw)) {
+        return 0;
+    }
+    const int32_t timestamp_delta = value_of_raw(raw);
+    if (!take_short(p, &pos, &raw) || raw != 2 * index) {
+        return 0;
+    }
+    if (!take_short(p, &pos, &raw) || !is_length(raw, plain->null_key)) {
+        return 0;
+    }
+    pos += raw >> 1; /* Nothing, for null. */
+    if (pos + 2 > size || !take_short(p, &pos, &raw) || !is_length(raw, RAW_NULL)) {
+        return 0;
+    }
+    pos += raw >> 1;
+    /* What is left is the number of headers. */
+    if (pos + 1 != size || p[pos] != 0) {
+        return 0;
+    }
+    *ret_timestamp_delta = timestamp_delta;
+    return size;
+}
+
+/* Passes plain records that keep the rules, up to pause or the first that is no such. Returns
+ * where. This runs for every produced record. */
+static const uint8_t *pass_plain(struct batch_walk *w,
+                                 const struct plain_rules *plain,
+                                 const uint8_t *p,
+                                 const uint8_t *pause)
+{
+    const uint8_t *end = w->records.data + w->records.size;
+    const uint32_t count = (uint32_t)w->h->records_count;
+    const uint32_t first = (uint32_t)w->index;
+    uint32_t index = first;
+    int32_t delta_max = INT32_MIN;
+    while (index < count && p < pause && end - p >= PLAIN_SIZE_MIN) {
+        int32_t delta;
+        const size_t size = look_at_plain(p, (size_t)(end - p), plain, index, &delta);
+        if (size == 0 || delta < plain->delta_min || delta > plain->delta_max) {
+            break;
+        }
+        delta_max = delta > delta_max ? delta : delta_max;
+        index++;
+        p += size;
+    }
+    if (index > first) {
+        const int64_t timestamp = w->h->base_timestamp + delta_max;
+        w->timestamp_max = timestamp > w->timestamp_max ? timestamp : w->timestamp_max;
+    }
+    w->index = (int32_t)index;
+    return p;
+}
+
 enum err batch_walk_step(struct batch_walk *w, size_t size_max, struct batch_fault *f)
 {
     assert(!w->is_done);
@@ -613,7 +678,12 @@ enum err batch_walk_step(struct batch_walk *w, size_t size_max, struct batch_fau
     const size_t left = w->records.size - w->pos;
     const uint8_t *pause = p + (size_max < left ? size_max : left);
     const struct timestamp_range range = range_of(w->rules);
-    while (w->index < w->h->records_count) {
+    const struct plain_rules plain = plain_rules_of(w);
+    for (;;) {
+        p = pass_plain(w, &plain, p, pause);
+        if (w->index == w->h->records_count) {
+            break;
+        }
         if (p >= pause && p < end) {
             w->pos = (size_t)(p - w->records.data);
             return ERR_OK;
