@@ -7,6 +7,7 @@
 #include "cli/cli_client.h"
 #include "cli/cli_dump.h"
 #include "cli/cli_parse.h"
+#include "cli/cli_text.h"
 #include "core/assert.h"
 #include "core/ids.h"
 #include "core/rbuf.h"
@@ -59,7 +60,7 @@ static void print_fields(FILE *out, const struct fields *f)
     for (size_t i = 0; i < f->count; i++) {
         const struct field *x = &f->list[i];
         if (x->text != NULL) {
-            (void)fprintf(out, " %s=%s", x->name, x->text);
+            cli_put(out, " %s=%s", x->name, x->text);
         } else {
             (void)fprintf(out, " %s=%" PRId64, x->name, x->number);
         }

@@ -7,6 +7,7 @@
 
 #include "cli/cli_parse.h"
 #include "cli/cli_table.h"
+#include "cli/cli_text.h"
 #include "core/clock.h"
 #include "core/edit_distance.h"
 
@@ -241,15 +242,15 @@ void cli_group_print_members(const struct client_group *g, FILE *out)
     (void)fprintf(out, "%zu member%s: ", g->members_count, g->members_count == 1 ? "" : "s");
     for (size_t i = 0; i < g->members_count && i < MEMBERS_SHOWN_MAX; i++) {
         const struct client_group_member *m = &g->members[i];
-        (void)fprintf(out,
-                      "%s%.*s (%.*s on %.*s)",
-                      i == 0 ? "" : ", ",
-                      (int)m->id.size,
-                      (const char *)m->id.data,
-                      (int)m->client_id.size,
-                      (const char *)m->client_id.data,
-                      (int)m->host.size,
-                      (const char *)m->host.data);
+        cli_put(out,
+                "%s%.*s (%.*s on %.*s)",
+                i == 0 ? "" : ", ",
+                (int)m->id.size,
+                (const char *)m->id.data,
+                (int)m->client_id.size,
+                (const char *)m->client_id.data,
+                (int)m->host.size,
+                (const char *)m->host.data);
     }
     if (g->members_count > MEMBERS_SHOWN_MAX) {
         (void)fputs(", ...", out);
@@ -383,7 +384,7 @@ static int say_not_deleted(struct cli *cli,
     if (result->err != ERR_POLICY || client_describe_group(c, name, &g) != ERR_OK) {
         return cli_fail(cli, CLI_FAILED, "%s: %s", name, result->why);
     }
-    (void)fprintf(cli->err, "coreflume: %s: the group has ", name);
+    cli_put(cli->err, "coreflume: %s: the group has ", name);
     cli_group_print_members(g, cli->err);
     (void)fputs(": stop them first\n", cli->err);
     client_group_free(g);

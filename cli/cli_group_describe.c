@@ -7,6 +7,7 @@
 #include "cli/cli_group.h"
 #include "cli/cli_parse.h"
 #include "cli/cli_table.h"
+#include "cli/cli_text.h"
 #include "cli/cli_time.h"
 
 enum {
@@ -315,21 +316,21 @@ static void print_lag(const struct describe *x)
     (void)fputc('\n', out);
 }
 
+static void print_field(FILE *out, const char *name, struct slice text)
+{
+    cli_put(out, "%-9s %.*s", name, (int)text.size, (const char *)text.data);
+    (void)fputc('\n', out);
+}
+
 static void print(const struct describe *x)
 {
     const struct client_group *g = x->group;
     FILE *out = x->cli->out;
-    (void)fprintf(out,
-                  "group     %.*s\ntype      %.*s\nstate     %.*s\n",
-                  (int)g->name.size,
-                  (const char *)g->name.data,
-                  (int)g->type.size,
-                  (const char *)g->type.data,
-                  (int)g->state.size,
-                  (const char *)g->state.data);
+    print_field(out, "group", g->name);
+    print_field(out, "type", g->type);
+    print_field(out, "state", g->state);
     if (g->assignor.size > 0) {
-        (void)fprintf(
-            out, "assignor  %.*s\n", (int)g->assignor.size, (const char *)g->assignor.data);
+        print_field(out, "assignor", g->assignor);
     }
     if (x->rows.count > 0) {
         print_lag(x);

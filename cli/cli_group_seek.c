@@ -8,6 +8,7 @@
 #include "cli/cli_parse.h"
 #include "cli/cli_places.h"
 #include "cli/cli_table.h"
+#include "cli/cli_text.h"
 #include "core/clock.h"
 
 enum {
@@ -357,7 +358,7 @@ static bool has_members(const struct seek *x)
 /* Members go on from their own positions, and commit those. */
 static void say_members(struct seek *x, const char *consequence)
 {
-    (void)fprintf(x->cli->err, "coreflume: %s: the group has ", x->group);
+    cli_put(x->cli->err, "coreflume: %s: the group has ", x->group);
     cli_group_print_members(x->description, x->cli->err);
     (void)fprintf(x->cli->err, ": %s\n", consequence);
 }

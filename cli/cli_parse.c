@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cli_text.h"
 #include "core/assert.h"
 #include "core/edit_distance.h"
 
@@ -14,7 +15,7 @@ int cli_fail(struct cli *cli, int code, const char *format, ...)
     va_start(arguments, format);
     (void)fflush(cli->out);
     (void)fputs("coreflume: ", cli->err);
-    (void)vfprintf(cli->err, format, arguments);
+    cli_vput(cli->err, format, arguments);
     (void)fputc('\n', cli->err);
     va_end(arguments);
     return code;

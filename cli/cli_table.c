@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/assert.h"
+#include "core/utf8.h"
 
 enum {
     COLUMN_GAP = 2,
@@ -46,10 +47,13 @@ void cli_table_cell(struct cli_table *t, const char *format, ...)
         text = NULL;
     }
     va_end(arguments);
+    if (text != NULL) {
+        utf8_make_printable(text);
+    }
     add_cell(t, text);
 }
 
-/* Characters, not bytes: names of files may be anything. */
+/* Characters, not bytes. */
 static size_t text_width(const char *text)
 {
     size_t width = 0;

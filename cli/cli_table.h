@@ -20,7 +20,7 @@ struct cli_table {
 
 /* heading: one text per column. */
 void cli_table_init(struct cli_table *t, int columns_count, const char *const *heading);
-/* Cells go in row by row. */
+/* Cells go in row by row; of each, what is no printable character is shown as a question mark. */
 [[gnu::format(printf, 2, 3)]] void cli_table_cell(struct cli_table *t, const char *format, ...);
 void cli_table_print(const struct cli_table *t, FILE *out);
 void cli_table_done(struct cli_table *t);

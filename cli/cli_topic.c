@@ -7,6 +7,7 @@
 #include "cli/cli_configs.h"
 #include "cli/cli_parse.h"
 #include "cli/cli_table.h"
+#include "cli/cli_text.h"
 #include "client/client.h"
 #include "core/assert.h"
 #include "core/ids.h"
@@ -319,13 +320,14 @@ static void print_own_configs(struct cli *cli, const struct client_configs *conf
     for (size_t i = 0; configs != NULL && i < configs->entries_count; i++) {
         const struct client_config_entry *o = &configs->entries[i];
         if (is_own(o)) {
-            (void)fprintf(cli->out,
-                          "%-12s%.*s=%.*s\n",
-                          label,
-                          (int)o->name.size,
-                          (const char *)o->name.data,
-                          (int)o->value.size,
-                          (const char *)o->value.data);
+            cli_put(cli->out,
+                    "%-12s%.*s=%.*s",
+                    label,
+                    (int)o->name.size,
+                    (const char *)o->name.data,
+                    (int)o->value.size,
+                    (const char *)o->value.data);
+            (void)fputc('\n', cli->out);
             label = "";
         }
     }
@@ -400,11 +402,13 @@ static void print_description(struct cli *cli, const struct description *d)
     const struct client_topic_info *t = d->topic;
     char id[UUID_TEXT_SIZE];
     uuid_format(&t->id, id);
+    cli_put(cli->out,
+            "name        %.*s%s",
+            (int)t->name.size,
+            (const char *)t->name.data,
+            t->is_internal ? " (internal)" : "");
     (void)fprintf(cli->out,
-                  "name        %.*s%s\nid          %s\npartitions  %zu\nreplicas    %zu\n",
-                  (int)t->name.size,
-                  (const char *)t->name.data,
-                  t->is_internal ? " (internal)" : "",
+                  "\nid          %s\npartitions  %zu\nreplicas    %zu\n",
                   id,
                   t->partitions_count,
                   replication_of(t));

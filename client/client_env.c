@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/utf8.h"
+
 enum {
     PORT_DEFAULT = 9092,
     PORT_TEXT_SIZE = 6,
@@ -21,10 +23,7 @@ enum {
 void client_format_line(char line[CLIENT_WHY_SIZE], const char *format, va_list arguments)
 {
     (void)vsnprintf(line, CLIENT_WHY_SIZE, format, arguments);
-    for (char *at = line; *at != '\0'; at++) {
-        const unsigned char c = (unsigned char)*at;
-        *at = c < ' ' || c == 0x7f ? ' ' : *at;
-    }
+    utf8_make_printable(line);
 }
 
 enum err client_say(char why[CLIENT_WHY_SIZE], enum err e, const char *format, ...)

@@ -1,5 +1,7 @@
 #include "core/utf8.h"
 
+#include <string.h>
+
 /* The character of size bytes that starts with lead bits and may not be below min. */
 static bool decode(struct slice text, size_t at, size_t size, uint32_t min, uint32_t *ret_code)
 {
@@ -56,6 +58,31 @@ bool utf8_is_valid(struct slice text)
         before = at;
     }
     return true;
+}
+
+static bool is_printable(uint32_t code, size_t size)
+{
+    const bool is_control = code < ' ' || (code >= 0x7f && code < 0xa0);
+    return !is_control && (code != UTF8_REPLACEMENT || size > 1);
+}
+
+void utf8_make_printable(char *text)
+{
+    const struct slice all = slice_of_string(text);
+    size_t at = 0;
+    size_t before = 0;
+    size_t to = 0;
+    uint32_t code = 0;
+    while (utf8_next(all, &at, &code)) {
+        if (is_printable(code, at - before)) {
+            memmove(text + to, text + before, at - before);
+            to += at - before;
+        } else {
+            text[to++] = '?';
+        }
+        before = at;
+    }
+    text[to] = '\0';
 }
 
 size_t utf8_units16(struct slice text)

@@ -19,5 +19,9 @@ bool utf8_next(struct slice text, size_t *at, uint32_t *ret_code);
 
 bool utf8_is_valid(struct slice text);
 
+/* For a terminal, in place: each control character (C0, DEL, C1), and each byte that is not UTF-8,
+ * becomes a question mark. */
+void utf8_make_printable(char *text);
+
 /* How many 16-bit units the text takes in UTF-16, as Java counts. */
 size_t utf8_units16(struct slice text);

@@ -17,6 +17,7 @@
 
 enum {
     FIRST_SIZE = 512, /* Most answers are small, and a request may have a hundred thousand. */
+    REFUSAL_SIZE_MAX = 4096,
 };
 
 void group_call_init(struct group_call *call, enum group_call_kind kind)
@@ -182,7 +183,7 @@ static void *refuse_describe(struct group_call *call, int16_t e, struct slice te
         describe_groups_response_group_init(out);
         out->group_id = call->group_id;
         out->error_code = e;
-        out->error_message = text;
+        out->error_message = call->version >= 6 ? text : (struct slice){0};
     }
     return out;
 }
@@ -255,4 +256,14 @@ void group_call_refuse(struct group_call *call, enum kafka_error e, struct slice
     const struct slice copy = group_call_copy(call, text);
     void *out = REFUSALS[call->kind](call, (int16_t)e, copy);
     call->out = call->is_out_of_memory ? NULL : out;
+}
+
+void group_call_refuse_large(struct group_call *call)
+{
+    arena_done(&call->arena);
+    arena_init_small(&call->arena, REFUSAL_SIZE_MAX, FIRST_SIZE);
+    call->is_out_of_memory = false;
+    group_call_refuse(call,
+                      KAFKA_INVALID_REQUEST,
+                      slice_of_string("The answer is too large: ask for less at once."));
 }

@@ -115,3 +115,6 @@ struct slice group_call_copy(struct group_call *call, struct slice text);
  * partitions where the answer has no other place. text: error_message where there is one, may be
  * null; it is copied. */
 void group_call_refuse(struct group_call *call, enum kafka_error e, struct slice text);
+/* The same, of one that has come home without an answer, or was never submitted: its answer does
+ * not fit, and asking again would not help. */
+void group_call_refuse_large(struct group_call *call);

@@ -41,10 +41,27 @@ bool group_asks_init(struct request *r, enum group_call_kind kind, size_t count)
     return true;
 }
 
+/* Where one group may fail alone, so that the answer names it. */
+static bool has_error_of_its_own(enum group_call_kind kind)
+{
+    return kind == GROUP_DESCRIBE || kind == GROUP_CONSUMER_DESCRIBE || kind == GROUP_FETCH;
+}
+
+static void refuse_what_does_not_fit(struct group_asks *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        struct group_call *call = &all->asks[i].call;
+        if (call->out == NULL && has_error_of_its_own(call->kind)) {
+            group_call_refuse_large(call);
+        }
+    }
+}
+
 static void finish(struct request *r)
 {
     struct group_asks *all = r->state;
     request_unpark(r);
+    refuse_what_does_not_fit(all);
     all->on_all(r);
     for (size_t i = 0; i < all->count; i++) {
         group_call_done(&all->asks[i].call);

@@ -13,6 +13,7 @@ import time
 
 from support.check import equal, expect, run_all
 from support.cli import cli
+from support.definitions import ask
 from support.kafka_tools import ORACLE, server
 from support.node import Node, binary, fresh_dir
 from support.wire import Connection, batch
@@ -329,6 +330,27 @@ def test_unknown_and_empty():
         cli(node, "group", "describe", "biling").fails(1, "did you mean 'billing'?")
         equal(cli(node, "group", "delete", "billing", "--json").json(),
               {"groups": [{"group": "billing", "deleted": True, "error": None}]}, "delete")
+
+
+def test_what_clients_call_themselves_is_only_text():
+    """A name that clears the terminal, sets its title and begins a row of its own."""
+    evil = "evil\x1b]0;owned\x07\x1b[2J\nPAYMENTS  classic  Stable  -"
+    with server("cli_groups_text") as node, Connection(node.kafka) as c:
+        equal(c.create_topic("t", 1), 0, "create")
+        ask(c, "find_coordinator", 4, {"key_type": 0, "coordinator_keys": [evil]})
+        joined = ask(c, "consumer_group_heartbeat", 1, {
+            "group_id": evil, "member_id": "m\x1b[2J\nx", "member_epoch": 0, "rebalance_timeout_ms": 30000,
+            "subscribed_topic_names": ["t"], "topic_partitions": []})
+        equal(joined["error_code"], 0, "join")
+        shown = "evil?]0;owned??[2J?PAYMENTS  classic  Stable  -"
+        done = [cli(node, "group", "list"), cli(node, "group", "describe", evil), cli(node, "group", "delete", evil),
+                cli(node, "group", "seek", evil, "-o", "start", "-t", "t", "--execute")]
+        for one in done:
+            expect(all(c == "\n" or c.isprintable() for c in one.out + one.err), f"{one.out!r} {one.err!r}")
+            expect(shown in one.out + one.err, f"{one.out!r} {one.err!r}")
+        for one in done[2:]:
+            expect("m?[2J?x" in one.err and one.err.count("\n") == 1, repr(one.err))
+        equal([g["group"] for g in cli(node, "group", "list", "--json").json()["groups"]], [evil], "for programs all of it")
 
 
 def test_the_node_dies_under_members():

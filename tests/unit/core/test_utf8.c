@@ -1,6 +1,7 @@
 /* Characters of text from outside, and what is not text. */
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
+#include <stdio.h>
 
 #include "core/utf8.h"
 
@@ -42,5 +43,28 @@ Test(utf8, characters_and_units)
         cr_assert(eq(sz, count, CASES[i].count), "case %zu", i);
         cr_assert(eq(sz, utf8_units16(text), CASES[i].units16), "case %zu", i);
         cr_assert(eq(int, utf8_is_valid(text), !CASES[i].is_bad), "case %zu", i);
+    }
+}
+
+/* Whatever comes from outside, a terminal gets one line of text. */
+Test(utf8, what_no_terminal_should_get_is_a_question_mark)
+{
+    static const char *const all[][2] = {
+        {"", ""},
+        {"a b~\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", "a b~\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"},
+        {"a\x1b[2J\n\r\t\x7f", "a?[2J????"},
+        {"\xc2\x9b"
+         "2J\xc2\x80\xc2\xa0",
+         "?2J?\xc2\xa0"}, /* CSI in one character. */
+        {"\x9b"
+         "2J\xff\xe2\x82",
+         "?2J???"},
+        {"\xef\xbf\xbd", "\xef\xbf\xbd"},
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        char text[64];
+        (void)snprintf(text, sizeof(text), "%s", all[i][0]);
+        utf8_make_printable(text);
+        cr_assert(eq(str, text, (char *)all[i][1]), "case %zu", i);
     }
 }
