@@ -430,10 +430,23 @@ static void open_session(struct read_call *rc, int32_t id)
     }
 }
 
+/* All requests together took so much memory, for as long as this one may wait, that there was no
+ * room to look at its partitions: nothing is said of any, and no session is opened. */
+static bool had_no_room(const struct read_call *rc, const struct fetch_response *response)
+{
+    return rc->session_use != SESSION_GOES_ON && rc->items_count > 0 &&
+           response->responses_count == 0 && response->session_id == 0;
+}
+
 void session_end_answer(struct read_call *rc, const struct fetch_response *response)
 {
     struct sim *sim = rc->consumer->actor.run->sim;
     struct session *s = session_of(rc);
+    if (had_no_room(rc, response)) {
+        sim_mark(sim, "sim_fetch_had_no_room");
+        *s = (struct session){0};
+        return;
+    }
     for (uint32_t i = 0; i < rc->items_count; i++) {
         const struct read_item *item = &rc->items[i];
         if (!item->is_answered && rc->session_use == SESSION_GOES_ON) {

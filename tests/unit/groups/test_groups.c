@@ -754,6 +754,7 @@ Test(groups, without_memory_to_apply_it_starts_over)
     }
     refusals_left = 1;
     struct ask *rare = submit(n, 0, new_rare_commit(FIRST_OFFSET));
+    sim_node_run(&n->sim, 2); /* Its flush has begun: what follows needs another one. */
     struct ask *asks[GROUPS_COUNT];
     for (int i = 0; i < GROUPS_COUNT; i++) {
         asks[i] = submit(n, 1, new_commit(i, FIRST_OFFSET + 1));

@@ -66,12 +66,12 @@ static void add_groups(struct rig *r, char topics[TOPICS][NAME_SIZE], int count)
     rig_commit_all(r);
 }
 
-static struct bench *begin_bare(void)
+static struct bench *begin_on(uint16_t shards_count)
 {
     struct bench *b = calloc(1, sizeof(*b));
     b->r = rig_new();
     b->disk = new_disk();
-    sim_node_init(&b->node, b->disk, 1, 1);
+    sim_node_init(&b->node, b->disk, shards_count, 1);
     cr_assert(eq(int, sim_node_start(&b->node), ERR_OK));
     return b;
 }
@@ -90,9 +90,14 @@ static void begin_lag(struct bench *b)
     cr_assert(eq(int, lag_new(&options, &b->lag), ERR_OK));
 }
 
-static struct bench *begin(int groups_count)
+static struct bench *begin_bare(void)
 {
-    struct bench *b = begin_bare();
+    return begin_on(1);
+}
+
+static struct bench *begin(int groups_count, uint16_t shards_count)
+{
+    struct bench *b = begin_on(shards_count);
     for (int i = 0; i < TOPICS; i++) {
         (void)snprintf(b->topics[i], NAME_SIZE, "topic-%d", i);
         rig_topic(b->r, b->topics[i], 1);
@@ -143,7 +148,7 @@ static void run_pass(struct bench *b)
 /* Also of those that get no series, since a thousand topics of groups have some. */
 Test(lag, looks_at_a_bounded_number_of_offsets_per_turn)
 {
-    struct bench *b = begin(80);
+    struct bench *b = begin(80, 1);
     run_pass(b);
     cr_assert(eq(u64, metric(b, "coreflume_group_offsets"), 80 * TOPICS));
     cr_assert(eq(u64, metric(b, "coreflume_group_lag_is_cut"), 1));
@@ -151,10 +156,10 @@ Test(lag, looks_at_a_bounded_number_of_offsets_per_turn)
     end(b);
 }
 
-/* A disk that keeps a pass waiting is no reason to look less often. */
+/* Others that keep a pass waiting are no reason to look less often. */
 Test(lag, rests_by_what_it_did)
 {
-    struct bench *b = begin(1);
+    struct bench *b = begin(1, 2); /* Half of the partitions would lie on the other. */
     while (b->turns_count == 0) {
         sim_node_run(&b->node, 1);
     }
