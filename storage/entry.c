@@ -99,10 +99,7 @@ static bool is_zero(const void *data, size_t size)
 
 static bool has_sound_span(const struct entry_header *h)
 {
-    if (h->type == ENTRY_GAP) {
-        return h->payload_size == 0 && h->index <= UINT64_MAX - 1 - h->span;
-    }
-    return h->span == 0;
+    return h->type == ENTRY_GAP ? h->payload_size == 0 : h->span == 0;
 }
 
 enum entry_fault entry_check_fields(const struct entry_header *h, uint64_t salt)
@@ -112,6 +109,7 @@ enum entry_fault entry_check_fields(const struct entry_header *h, uint64_t salt)
     }
     bool is_sound = h->version == ENTRY_VERSION && has_sound_span(h) && h->flags == 0 &&
                     h->type != ENTRY_NONE && h->type < ENTRY_TYPE_COUNT && h->index != 0 &&
+                    h->index <= ENTRY_INDEX_MAX - h->span &&
                     h->payload_size <= ENTRY_PAYLOAD_SIZE_MAX && h->base_offset >= 0 &&
                     h->next_offset >= h->base_offset && h->durable_index < h->index;
     return is_sound ? ENTRY_GOOD : ENTRY_FAULT_HEADER;

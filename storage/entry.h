@@ -25,6 +25,8 @@
  *     last. So what follows chains on as if they were there (2, 4, 5 hold across it), and no
  *     payload is needed for that.
  *
+ * 10. No entry's index is above ENTRY_INDEX_MAX: sums and comparisons with signed numbers hold.
+ *
  * Shard: pure; any.
  */
 #pragma once
@@ -53,6 +55,8 @@ enum entry_type {
     ENTRY_GAP = 6,           /* Left by compaction for entries it removed. No payload. */
     ENTRY_TYPE_COUNT,
 };
+
+#define ENTRY_INDEX_MAX ((uint64_t)INT64_MAX)
 
 struct entry_header {
     uint32_t header_crc;
