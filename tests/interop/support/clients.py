@@ -91,7 +91,8 @@ def may_run(client, tally, required):
     """Or says what it lacks."""
     in_ci, rule, missing = bool(os.environ.get("CI")), client.about["ci"], client.missing_tools()
     if in_ci and rule not in (*required, "optional"):
-        print(f"SKIPPED {client.name}: CI has no time for it here; ./dev interop {client.name} runs it")
+        why = client.about.get("why_not", "CI has no time for it here")
+        print(f"SKIPPED {client.name}: {why}; ./dev interop {client.name} runs it")
         tally["skipped"] += 1
         return False
     if missing:
