@@ -145,8 +145,9 @@ struct partition_tally {
     int64_t oldest_end; /* The log starts there when it is gone. */
 };
 void partition_add_to_tally(const struct partition *p, struct partition_tally *tally);
-/* Proposes that tally->oldest, which is p, loses that segment, if it still has it. */
-void partition_drop_oldest(struct partition *p, const struct partition_tally *tally);
+/* Proposes that tally->oldest, which is p, loses that segment, if it still has it. False: there is
+ * no room for the entry now. */
+bool partition_drop_oldest(struct partition *p, const struct partition_tally *tally);
 
 /* For the table that holds it. */
 struct list *partition_link(struct partition *p);

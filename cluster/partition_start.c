@@ -167,14 +167,14 @@ static bool take_segment(void *context, const struct log_segment_info *segment)
     return retention_rule_take(context, segment);
 }
 
-static void propose_start(struct partition *p, int64_t offset, bool takes_last, uint64_t size)
+static bool propose_start(struct partition *p, int64_t offset, bool takes_last, uint64_t size)
 {
     if (takes_last && size >= ROLL_SIZE_MIN) {
         log_roll_next(p->log);
     }
     enum err e = propose(p, offset);
     if (e != ERR_OK) {
-        return; /* No room now: the next check comes. */
+        return false; /* No room now: the next check comes. */
     }
     reached(p->env->s, "retention_proposed");
     p->env->counters->retained_moves++;
@@ -184,6 +184,7 @@ static void propose_start(struct partition *p, int64_t offset, bool takes_last, 
              p->name,
              (long long)offset,
              (unsigned long long)size);
+    return true;
 }
 
 static bool is_retainable(const struct partition *p)
@@ -207,7 +208,7 @@ void partition_retain(struct partition *p)
     const int64_t start_offset = rule.start_offset;
     log_each_segment(p->log, &rule, take_segment);
     if (rule.start_offset > start_offset) {
-        propose_start(p, rule.start_offset, rule.takes_last, rule.removed_size);
+        (void)propose_start(p, rule.start_offset, rule.takes_last, rule.removed_size);
     }
 }
 
@@ -262,12 +263,11 @@ void partition_add_to_tally(const struct partition *p, struct partition_tally *t
     log_each_segment(p->log, &w, tally_segment);
 }
 
-void partition_drop_oldest(struct partition *p, const struct partition_tally *tally)
+bool partition_drop_oldest(struct partition *p, const struct partition_tally *tally)
 {
     const bool is_current = p->state == PARTITION_SERVING && p->settings.is_deleted &&
                             tally->oldest_end > partition_proposed_start(p) &&
                             tally->oldest_end <= p->high_watermark;
-    if (is_current) {
-        propose_start(p, tally->oldest_end, tally->is_oldest_last, tally->oldest_size);
-    }
+    return !is_current ||
+           propose_start(p, tally->oldest_end, tally->is_oldest_last, tally->oldest_size);
 }

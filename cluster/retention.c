@@ -18,6 +18,7 @@ enum retention_state {
     RETENTION_RESTING,
     RETENTION_CHECKING,
     RETENTION_CAPPING,
+    RETENTION_NEXT_ROUND,
     RETENTION_WAIT_TALLY,
     RETENTION_WAIT_DROP,
 };
@@ -36,6 +37,7 @@ struct retention {
     struct uuid topic_id;
     uint64_t size_max;
     uint32_t rounds_count;
+    bool is_stuck; /* The oldest segment could not go. */
     struct partition_tally tally;
     struct xmsg msg;
     struct xmsg_hop route[SHARDS_MAX + 1];
@@ -98,7 +100,7 @@ static void drop(struct shard *here, struct xmsg *m)
     const int64_t size_max = p == NULL ? -1 : partition_topic_size_max(p);
     if (size_max >= 0 && (uint64_t)size_max <= t->size_max) {
         reached(here, "retention_cap_drops_segment");
-        partition_drop_oldest(p, &t->tally);
+        t->is_stuck = !partition_drop_oldest(p, &t->tally);
     }
     xmsg_forward(here, m);
 }
@@ -114,6 +116,7 @@ static void begin_round(struct retention *t)
 {
     const uint16_t shards_count = t->c->set->shards_count;
     t->tally = (struct partition_tally){0};
+    t->is_stuck = false;
     for (uint16_t i = 0; i < shards_count; i++) {
         t->route[i] = (struct xmsg_hop){.shard = i, .run = visit};
     }
@@ -121,9 +124,10 @@ static void begin_round(struct retention *t)
     send(t, RETENTION_WAIT_TALLY);
 }
 
-static void go_on(struct retention *t)
+/* In another turn: where one shard is all there are, a round has been in this one. */
+static void go_on(struct retention *t, enum retention_state next)
 {
-    t->state = RETENTION_CAPPING;
+    t->state = next;
     shard_post(t->c->s, &t->task);
 }
 
@@ -131,11 +135,9 @@ static void drop_home(struct shard *here, struct xmsg *m)
 {
     (void)here;
     struct retention *t = container_of(m, struct retention, msg);
-    if (t->is_stopping || ++t->rounds_count == ROUNDS_MAX) {
-        go_on(t);
-    } else {
-        begin_round(t);
-    }
+    /* It would be the oldest again: the next check comes. */
+    const bool is_again = !t->is_stuck && ++t->rounds_count < ROUNDS_MAX;
+    go_on(t, is_again ? RETENTION_NEXT_ROUND : RETENTION_CAPPING);
 }
 
 static void tally_home(struct shard *here, struct xmsg *m)
@@ -145,7 +147,7 @@ static void tally_home(struct shard *here, struct xmsg *m)
     const bool is_over =
         tally->has_oldest && tally->size - tally->oldest_size >= t->size_max && !t->is_stopping;
     if (!is_over) {
-        go_on(t);
+        go_on(t, RETENTION_CAPPING);
         return;
     }
     const uint16_t owner = placement_shard(&tally->oldest, t->c->set->shards_count);
@@ -208,6 +210,8 @@ static void on_task(struct task *task)
             t->cursor = 0;
             has_more = true;
         }
+    } else if (t->state == RETENTION_NEXT_ROUND) {
+        begin_round(t);
     } else {
         assert_cmp(t->state, ==, RETENTION_CAPPING);
         has_more = look_for_caps(t);

@@ -489,6 +489,29 @@ static uint64_t moves_count(struct sim_node *n)
     return count;
 }
 
+/* A segment a turn, though all shards that are asked are this one: others want to run, too. */
+Test(log_start, a_cap_takes_one_segment_in_a_turn)
+{
+    struct disk_sim *disk = new_disk();
+    struct sim_node *n = start_node(disk, 1, 12);
+    const struct uuid topic = create(n, "t", 4, "coreflume.retention.topic.bytes", "100000");
+    for (int32_t p = 0; p < 4; p++) {
+        for (int i = 0; i < 60; i++) {
+            produce(n, &(struct partition_id){topic, p}, wall_ms(n));
+        }
+    }
+    uint64_t moves = moves_count(n);
+    const uint64_t moves_before = moves;
+    const uint64_t until_us = n->clock.now_us + 3ull * 1000 * 1000;
+    while (n->clock.now_us < until_us && sim_node_step(n)) {
+        const uint64_t moves_now = moves_count(n);
+        cr_assert(le(u64, moves_now - moves, 1));
+        moves = moves_now;
+    }
+    cr_assert(lt(u64, moves_before + 4, moves), "%s", n->log_text);
+    end_node(n, disk);
+}
+
 struct lift {
     struct config_change change;
     struct controller_request request;
