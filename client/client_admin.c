@@ -22,16 +22,14 @@ void client_init_results(struct client_topic_result *results, size_t count)
 void client_set_result(struct client_topic_result *result, int16_t code, struct slice message)
 {
     result->err = client_err_of(code);
+    result->why[0] = '\0';
     if (code == KAFKA_NONE) {
-        result->why[0] = '\0';
-    } else if (message.size > 0) {
-        (void)snprintf(result->why,
-                       CLIENT_WHY_SIZE,
-                       "%.*s",
-                       (int)(message.size > INT16_MAX ? INT16_MAX : message.size),
-                       (const char *)message.data);
-    } else {
-        (void)snprintf(result->why, CLIENT_WHY_SIZE, "%s", client_error_text(code));
+        return;
+    }
+    const int size = message.size > INT16_MAX ? INT16_MAX : (int)message.size;
+    (void)client_say(result->why, result->err, "%.*s", size, (const char *)message.data);
+    if (result->why[0] == '\0') {
+        (void)client_say(result->why, result->err, "%s", client_error_text(code));
     }
 }
 
