@@ -258,19 +258,52 @@ static void take_partition(struct client_consumer *s,
     }
 }
 
-static const struct fetch_response_partition *find_answer(const struct client_fetch *x,
+static bool is_of(const struct client_fetch *x,
+                  const struct fetch_response_topic *answer,
+                  const struct client_position *p)
+{
+    return x->call.version >= TOPIC_ID_VERSION_MIN
+               ? uuid_equal(&answer->topic_id, &p->topic->id)
+               : slice_equal_string(answer->topic, p->topic->name);
+}
+
+/* What an answer has for the positions that were asked about. It mostly has them in that order: the
+ * search for one begins behind the one before. */
+struct answers {
+    const struct client_fetch *x;
+    size_t topic;
+    size_t partition;
+};
+
+static const struct fetch_response_partition *
+find_partition(struct answers *a, const struct fetch_response_topic *t, int32_t partition)
+{
+    for (size_t i = 0; i < t->partitions_count; i++) {
+        const size_t at = (a->partition + i) % t->partitions_count;
+        if (t->partitions[at].partition_index == partition) {
+            a->partition = at + 1;
+            return &t->partitions[at];
+        }
+    }
+    return NULL;
+}
+
+/* A topic may stand in the answer more than once. */
+static const struct fetch_response_partition *find_answer(struct answers *a,
                                                           const struct client_position *p)
 {
-    const struct fetch_response *response = x->response;
+    const struct fetch_response *response = a->x->response;
     for (size_t i = 0; i < response->responses_count; i++) {
-        const struct fetch_response_topic *t = &response->responses[i];
-        const bool is_it = x->call.version >= TOPIC_ID_VERSION_MIN
-                               ? uuid_equal(&t->topic_id, &p->topic->id)
-                               : slice_equal_string(t->topic, p->topic->name);
-        for (size_t j = 0; is_it && j < t->partitions_count; j++) {
-            if (t->partitions[j].partition_index == p->partition) {
-                return &t->partitions[j];
-            }
+        const size_t at = (a->topic + i) % response->responses_count;
+        const struct fetch_response_topic *t = &response->responses[at];
+        if (!is_of(a->x, t, p)) {
+            continue;
+        }
+        a->partition = at == a->topic ? a->partition : 0;
+        a->topic = at;
+        const struct fetch_response_partition *found = find_partition(a, t, p->partition);
+        if (found != NULL) {
+            return found;
         }
     }
     return NULL;
@@ -279,9 +312,10 @@ static const struct fetch_response_partition *find_answer(const struct client_fe
 static void
 take_answer(struct client_consumer *s, struct client_fetch *x, struct client_frame *frame)
 {
+    struct answers answers = {.x = x};
     for (size_t i = 0; i < x->asked_count; i++) {
         struct client_position *p = client_fetch_take(x, i);
-        const struct fetch_response_partition *answer = p != NULL ? find_answer(x, p) : NULL;
+        const struct fetch_response_partition *answer = p != NULL ? find_answer(&answers, p) : NULL;
         if (p != NULL && answer != NULL) {
             take_partition(s, p, answer, frame);
         } else if (p != NULL) {
