@@ -11,7 +11,7 @@ import sys
 
 sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from compare import ROOT, floors, report, servers, starts, verdict  # noqa: E402
+from compare import ROOT, floors, report, servers, starts  # noqa: E402
 from compare.rows import ROWS  # noqa: E402
 from compare.slots import Measured, say  # noqa: E402
 
@@ -61,34 +61,34 @@ def measure_row(row, running, timing, only):
             "rounds": measured.rounds}, row.figures
 
 
+def measure_starts(options, only):
+    rounds = starts.measure(servers.STARTERS, options.pairs, options.partitions, only)
+    return {"about": STARTS_ABOUT.format(options.partitions), "goals": "G12 G14", "rounds": rounds}, starts.FIGURES
+
+
 def main():
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("compare: ended early; nothing is written"))  # No server outlives us.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("compare: ended early; what is written ends with the row before"))  # No server outlives us.
     options = parse()
     only = options.only.split(",") if options.only else None
     names = wanted(options.rows)
     servers.install(needed(names, only))
     timing = {"pairs": options.pairs, "seconds": options.seconds, "warm": options.warm, "turns": options.turns}
     result = {"date": datetime.date.today().isoformat(), "command": " ".join(["./dev compare", *sys.argv[1:]]),
-              "machine": report.machine(ROOT), "versions": servers.versions(), "timing": timing,
-              "floors_before": floors.measure(options.seconds)}
-    rows, figures = {}, {}
+              "machine": report.machine(ROOT), "versions": servers.versions(), "timing": timing, "rows": {}}
+    out = pathlib.Path(options.out) if options.out else ROOT / "perf" / "results" / f"{result['date']}-compare"
+    floor_seconds = max(1, options.seconds // 2)
+    before = floors.measure(floor_seconds)
     with servers.Servers() as running:
         for name in names:
             if name == STARTS:
-                rounds = starts.measure(servers.STARTERS, options.pairs, options.partitions, only)
-                rows[name] = {"about": STARTS_ABOUT.format(options.partitions), "goals": "G12 G14", "rounds": rounds}
-                figures[name] = starts.FIGURES
+                row, figures = measure_starts(options, only)
             else:
-                row = next(row for row in ROWS if row.name == name)
-                rows[name], figures[name] = measure_row(row, running, timing, only)
-        result["settings"] = {kind: server.settings for kind, server in running.running.items()}
-    result["floors_after"] = floors.measure(options.seconds)
-    result["drift"] = verdict.drift(result["floors_before"], result["floors_after"])
-    middle = verdict.mean_floors(result["floors_before"], result["floors_after"])
-    drifted = [name for name, moved in result["drift"].items() if not moved["good"]]
-    result["rows"] = {name: report.row_result(figures[name], row["rounds"], middle, drifted) | row for name, row in rows.items()}
-    out = pathlib.Path(options.out) if options.out else ROOT / "perf" / "results" / f"{result['date']}-compare"
-    report.write(result, out)
+                row, figures = measure_row(next(row for row in ROWS if row.name == name), running, timing, only)
+            after = floors.measure(floor_seconds)
+            result["rows"][name] = report.row_result(figures, row["rounds"], before, after) | row
+            result["settings"] = {kind: server.settings for kind, server in running.running.items()}
+            report.write(result, out)
+            before = after
     say(f"{report.verdict_line(result)} See {out.with_suffix('.md')}")
 
 

@@ -34,8 +34,10 @@ def machine(directory):
             "binary_sha256": first_line("sha256sum", binary())}
 
 
-def row_result(figures, rounds, floors, drifted=()):
-    """Spreads per side and quantity, verdicts, the control."""
+def row_result(figures, rounds, before, after):
+    """Spreads per side and quantity, verdicts, the control; before and after: the floors on both sides of the row."""
+    floors, moved = verdict.mean_floors(before, after), verdict.drift(before, after)
+    drifted = [name for name, value in moved.items() if not value["good"]]
     sides = list(dict.fromkeys(side for slots in rounds for side, _ in slots))
     spreads = {side: {quantity: verdict.spread(values) for quantity in QUANTITIES
                       if (values := verdict.series(rounds, side, quantity))} for side in sides}
@@ -45,7 +47,8 @@ def row_result(figures, rounds, floors, drifted=()):
         if result["ratio"]:
             judged.append({"figure": vars(figure), **result, "short_by": verdict.distance(figure, result)})
     checked = {figure.quantity: verdict.control(rounds, figure.quantity) for figure in figures}
-    return {"sides": spreads, "figures": judged, "control": {name: value for name, value in checked.items() if value}}
+    return {"sides": spreads, "figures": judged, "control": {name: value for name, value in checked.items() if value},
+            "floors": {name: value | {"before": before[name], "after": after[name]} for name, value in moved.items()}}
 
 
 def number(value):
@@ -87,6 +90,10 @@ def row_lines(name, row):
         texts = [f"{QUANTITIES[name]} {cell(value)}" + ("" if value["good"] else f", more than {value['allowed']:.0%}: VOID")
                  for name, value in row["control"].items()]
         yield "Control, the first side's later slot over its earlier one: " + "; ".join(texts) + "."
+    if row["floors"]:
+        yield "Floors before and after: " + ", ".join(
+            f"{name} {number(value['before'])} to {number(value['after'])}" + ("" if value["good"] else " (moved)")
+            for name, value in row["floors"].items()) + "."
     for warning, count in row.get("warnings", {}).items():
         yield f"- {warning} ({count} slots)"
     if row.get("command"):
@@ -97,13 +104,14 @@ def row_lines(name, row):
 def verdict_line(result):
     void = sorted({name for name, row in result["rows"].items() for judged in row["figures"]
                    if judged["verdict"] == verdict.VOID})
-    drifted = [name for name, value in result["drift"].items() if not value["good"]]
+    moved = {judged["figure"]["floor"] for row in result["rows"].values() for judged in row["figures"]
+             if not row["floors"].get(judged["figure"]["floor"], {"good": True})["good"]}
     words = []
     if void:
         words.append(f"VOID in part or whole, by the control or the floors: {', '.join(void)}.")
-    if drifted:
-        words.append(f"The floors moved by more than {verdict.DRIFT_MAX:.0%} between before and after: {', '.join(drifted)}. "
-                     "Ratios to them are void.")
+    if moved:
+        words.append(f"Floors that moved by more than {verdict.DRIFT_MAX:.0%} while their row ran, so that ratios to them are void: "
+                     f"{', '.join(sorted(moved))}.")
     return " ".join(words) or "All controls held, and the floors stayed."
 
 
@@ -118,12 +126,6 @@ def markdown(result):
            f"{result['timing']['pairs']} pairs of {result['timing']['seconds']:g} s. `{result['command']}`")
     yield ""
     yield from goals_table(result["rows"])
-    yield ""
-    yield "| floor | before | after | drift |"
-    yield "|---|---|---|---|"
-    for name, value in result["floors_before"].items():
-        moved = result["drift"].get(name)
-        yield f"| {name} | {number(value)} | " + (f"{number(result['floors_after'][name])} | {moved['ratio']:.2f} |" if moved else "| |")
     yield ""
     for name, row in result["rows"].items():
         yield from row_lines(name, row)

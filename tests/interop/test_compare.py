@@ -91,9 +91,12 @@ def test_a_row_with_our_broker_on_both_sides():
         for side, values in measured.rounds[0]:
             expect(values["cpu_s"] > 0 and values["records"] > 0 and values["written"] > 0, (side, values))
             equal(values["errors"], 0, side)
-        result = report.row_result(row.figures, measured.rounds, {"ack_p50_us": 100}) | {"about": row.about}
+        result = report.row_result(row.figures, measured.rounds, {"ack_p50_us": 100}, {"ack_p50_us": 120}) | {"about": row.about}
         equal(len(result["figures"]), len(row.figures))
-        expect("| p50, us |" in "\n".join(report.row_lines(row.name, result)), result)
+        lines = "\n".join(report.row_lines(row.name, result))
+        expect("| p50, us |" in lines and "ack_p50_us 100 to 120 (moved)" in lines, lines)
+        equal([judged["verdict"] for judged in result["figures"] if judged["figure"]["floor"]], ["void"], "its floor has moved")
+        expect("moved by more than 10%" in report.verdict_line({"rows": {row.name: result}}), result["floors"])
         told_by_bench(running.get("coreflume"))
 
 
