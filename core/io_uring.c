@@ -90,7 +90,8 @@ struct uring {
     /* Memory for IO_FLAG_POOLED. */
     struct io_uring_buf_ring *recv_ring;
     uint8_t *recv_memory;
-    struct list starved; /* struct io_op */
+    uint32_t recv_held_count; /* Handed out, and not back yet. */
+    struct list starved;      /* struct io_op */
 
     /* The registered area. */
     uint8_t *area;
@@ -454,20 +455,30 @@ static void add_recv_buffer(struct uring *u, uint32_t id)
     io_uring_buf_ring_advance(u->recv_ring, 1);
 }
 
+/* Each free buffer gives one who waits another try. What comes of that goes on: it brings a buffer
+ * back, waits again, or ends without one and comes here. */
+static void try_starved(struct uring *u)
+{
+    if (u->recv_held_count < RECV_BUFFERS_COUNT && !list_is_empty(&u->starved)) {
+        uring_start(&u->backend, unqueue_first(&u->starved));
+    }
+}
+
 static void uring_recv_buffer_return(struct io_backend *b, void *buf)
 {
     struct uring *u = uring_of(b);
     size_t pos = (size_t)((uint8_t *)buf - u->recv_memory);
     assert_cmp(pos % RECV_BUFFER_SIZE, ==, 0);
     assert_cmp(pos / RECV_BUFFER_SIZE, <, RECV_BUFFERS_COUNT);
+    assert_cmp(u->recv_held_count, >, 0);
+    u->recv_held_count--;
     add_recv_buffer(u, (uint32_t)(pos / RECV_BUFFER_SIZE));
-    if (!list_is_empty(&u->starved)) {
-        uring_start(b, unqueue_first(&u->starved));
-    }
+    try_starved(u);
 }
 
 /* True if op goes on. A pooled receive that found no buffer waits until one comes back: trying
- * again before that would spin. */
+ * again before that would spin. One that came back before this was heard woke nobody: it is there.
+ */
 static bool continue_recv(struct uring *u, struct io_op *op, int result, uint32_t cqe_flags)
 {
     if ((op->flags & IO_FLAG_POOLED) == 0) {
@@ -475,18 +486,21 @@ static bool continue_recv(struct uring *u, struct io_op *op, int result, uint32_
     }
     if (result == -ENOBUFS && !op->is_cancelled) {
         queue_op(&u->starved, op);
+        try_starved(u);
         return true;
     }
-    if ((cqe_flags & IORING_CQE_F_BUFFER) == 0) {
+    const bool has_buffer = (cqe_flags & IORING_CQE_F_BUFFER) != 0;
+    const uint32_t id = cqe_flags >> IORING_CQE_BUFFER_SHIFT;
+    if (has_buffer && result > 0) {
+        op->buf = recv_buffer_at(u, id);
+        op->size = (uint64_t)result;
+        u->recv_held_count++;
         return false;
     }
-    uint32_t id = cqe_flags >> IORING_CQE_BUFFER_SHIFT;
-    if (result <= 0) {
-        uring_recv_buffer_return(&u->backend, recv_buffer_at(u, id));
-        return false;
+    if (has_buffer) {
+        add_recv_buffer(u, id);
     }
-    op->buf = recv_buffer_at(u, id);
-    op->size = (uint64_t)result;
+    try_starved(u);
     return false;
 }
 
