@@ -35,6 +35,7 @@ static int32_t take_partitions_count(struct rbuf *r)
     int32_t count = rbuf_i32(r);
     if (count <= 0 || count > PARTITIONS_MAX) {
         rbuf_fail(r, ERR_CORRUPT);
+        return 0;
     }
     return count;
 }
