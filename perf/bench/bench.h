@@ -9,7 +9,7 @@
  *    whenever they are answered. Those that were not sent or not answered when the patience is over
  *    are told apart, as those are that failed. In the percentiles of publishing all of them count
  *    with the time they had waited when they were given up (in a step of a search: since its end,
- *    at least), but for those that were refused before their time was over. End to end the same
+ *    at least); those that failed with the time that was theirs, at least. End to end the same
  *    ones count, once for each reader: what he did not get with the time since the window's end, or
  *    the patience if it was given up, at least. So do the intervals, the last one with what came of
  *    nothing.

@@ -11,23 +11,22 @@ enum {
     BUFFER_SIZE_MAX = 64 << 20,
 };
 
-/* On a client's thread. What was given up because its time was over counts with that time: left out
- * it would flatter. What was refused at once would flatter if it counted. */
+/* On a client's thread. What failed was never acknowledged: it counts with the time that was its
+ * own, at least, even if it was refused at once, or given up with a batch whose oldest record had
+ * waited for so long. Left out, or with a shorter time, it would flatter. */
 static void on_delivery(const struct client_delivery *delivery, void *context)
 {
     const struct producers_options *o = context;
     const uint64_t due_us = (uint64_t)(uintptr_t)delivery->opaque;
     const uint32_t count = (uint32_t)delivery->records_count;
     const uint64_t now_us = clock_now_us(o->clock);
+    const uint64_t timeout_us = due_us + (uint64_t)o->timeout_ms * 1000;
     if (delivery->err == ERR_OK) {
         meter_record(o->published, due_us, now_us, count);
-        return;
-    }
-    const bool is_dropped = delivery->err == ERR_CANCELLED;
-    if (is_dropped || now_us >= due_us + (uint64_t)o->timeout_ms * 1000) {
-        meter_wait(o->published, due_us, now_us, count);
-    }
-    if (!is_dropped) {
+    } else if (delivery->err == ERR_CANCELLED) {
+        meter_wait(o->published, due_us, now_us, count); /* By us, at the end. */
+    } else {
+        meter_wait(o->published, due_us, now_us > timeout_us ? now_us : timeout_us, count);
         meter_fail(o->published, due_us, count, delivery->err, delivery->why);
     }
 }
