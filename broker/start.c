@@ -30,6 +30,7 @@
 #include "core/io_uring.h"
 #include "core/shard.h"
 #include "core/thread.h"
+#include "core/utf8.h"
 #include "core/xmsg.h"
 #include "net/notify.h"
 #include "net/transport_kernel.h"
@@ -94,7 +95,10 @@ struct start {
 /* One line on stderr: the last word of a start that failed. */
 static void complain(const char *why)
 {
-    (void)fprintf(stderr, "coreflume: %s\n", why);
+    char line[2 * WHY_SIZE];
+    (void)snprintf(line, sizeof(line), "%s", why);
+    utf8_make_printable(line);
+    (void)fprintf(stderr, "coreflume: %s\n", line);
 }
 
 /* ---- stopping: shard 0 ---- */

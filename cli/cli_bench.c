@@ -12,6 +12,7 @@
 #include "cli/cli_configs.h"
 #include "cli/cli_parse.h"
 #include "cli/cli_stop.h"
+#include "cli/cli_text.h"
 #include "client/client.h"
 #include "core/rand.h"
 
@@ -205,7 +206,7 @@ static void on_ready(void *context)
     if (out == NULL) {
         return;
     }
-    (void)fprintf(out, "%s: ", o->topic);
+    cli_put(out, "%s: ", o->topic);
     print_rate(x, out);
     if (!is_reading(x)) {
         print_load(x, out);

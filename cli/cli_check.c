@@ -8,6 +8,7 @@
 #include "cli/cli_client.h"
 #include "cli/cli_parse.h"
 #include "cli/cli_table.h"
+#include "cli/cli_text.h"
 #include "core/assert.h"
 
 enum {
@@ -109,7 +110,8 @@ static void print_text(struct cli *cli, const struct cli_check *x)
     for (size_t i = 0; i < x->results_count; i++) {
         const struct cli_check_result *r = &x->results[i];
         if (r->status != CLI_CHECK_PASS) {
-            (void)fprintf(cli->out, "\n%s %s: %s\n", status_names[r->status], r->name, r->advice);
+            (void)fputc('\n', cli->out);
+            cli_put_line(cli->out, "%s %s: %s", status_names[r->status], r->name, r->advice);
         }
     }
     (void)fprintf(cli->out,

@@ -8,6 +8,7 @@
 #include "cli/cli_client.h"
 #include "cli/cli_parse.h"
 #include "cli/cli_table.h"
+#include "cli/cli_text.h"
 #include "client/client.h"
 #include "core/edit_distance.h"
 
@@ -37,7 +38,7 @@ int cli_print_result(struct cli *cli,
     if (!is_ok) {
         return cli_result_fail(cli, c, name, r);
     }
-    (void)fprintf(cli->out, "%s %s\n", done, name);
+    cli_put_line(cli->out, "%s %s", done, name);
     return CLI_OK;
 }
 
@@ -229,7 +230,7 @@ static int print_configs(struct cli *cli, const char *label, const struct client
     if (is_json) {
         code = cli_print_json(cli, json_pack("{s:s, s:o}", "name", label, "configs", list));
     } else if (configs->entries_count == 0) {
-        (void)fprintf(cli->out, "nothing is set for %s\n", label);
+        cli_put_line(cli->out, "nothing is set for %s", label);
     } else {
         cli_table_print(&table, cli->out);
     }

@@ -7,6 +7,7 @@
 #include "cli/cli_dump.h"
 #include "cli/cli_parse.h"
 #include "cli/cli_record_json.h"
+#include "cli/cli_text.h"
 #include "cli/cli_time.h"
 #include "core/ids.h"
 #include "storage/batch.h"
@@ -176,7 +177,7 @@ static void print_batch(struct dump *d, const struct dump_item *item, const stru
 static void print_lost(const struct dump *d, int64_t first_offset, int64_t next_offset)
 {
     FILE *out = d->cli->out;
-    (void)fprintf(out, " file=%s first_offset=%" PRId64, d->path, first_offset);
+    cli_put(out, " file=%s first_offset=%" PRId64, d->path, first_offset);
     if (next_offset == INT64_MAX) {
         (void)fputs(" next_offset=unknown\n", out);
     } else {
@@ -230,18 +231,18 @@ static enum err print_item(void *context, const struct dump_item *item)
         struct uuid topic_id;
         memcpy(topic_id.bytes, s->topic_id, sizeof(topic_id.bytes));
         uuid_format(&topic_id, id);
-        (void)fprintf(out,
-                      "%s: topic_id=%s partition=%" PRId32 " base_index=%" PRIu64
-                      " base_offset=%" PRId64 " generation=%" PRIu32 " file_version=%" PRIu32
-                      " salt=%016" PRIx64 "\n",
-                      d->path,
-                      id,
-                      s->partition,
-                      s->base.index,
-                      s->base.offset,
-                      s->generation,
-                      s->file_version,
-                      s->salt);
+        cli_put_line(out,
+                     "%s: topic_id=%s partition=%" PRId32 " base_index=%" PRIu64
+                     " base_offset=%" PRId64 " generation=%" PRIu32 " file_version=%" PRIu32
+                     " salt=%016" PRIx64,
+                     d->path,
+                     id,
+                     s->partition,
+                     s->base.index,
+                     s->base.offset,
+                     s->generation,
+                     s->file_version,
+                     s->salt);
         break;
     }
     case DUMP_ENTRY:

@@ -73,7 +73,7 @@ static enum err print_item(
     struct cli *cli, const char *path, const char *kind, const char *indent, const struct fields *f)
 {
     if (!cli_has(cli, "json")) {
-        (void)fprintf(cli->out, "%s%s", indent != NULL ? indent : path, indent != NULL ? "" : ": ");
+        cli_put(cli->out, "%s%s", indent != NULL ? indent : path, indent != NULL ? "" : ": ");
         (void)fputs(kind, cli->out);
         print_fields(cli->out, f);
         return ERR_OK;

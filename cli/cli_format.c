@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/cli_text.h"
 #include "cli/cli_time.h"
 #include "core/assert.h"
 
@@ -192,7 +193,7 @@ print_part(const struct cli_format *f, char letter, const struct client_record *
         print_nullable(f, r->key, out);
         return;
     case 't':
-        (void)fputs(f->topic, out);
+        cli_put(out, "%s", f->topic);
         return;
     case 'p':
         (void)fprintf(out, "%" PRId32, r->partition);

@@ -408,7 +408,7 @@ print_deleted(struct cli *cli, struct client *c, const struct client_topic_resul
                                               "error",
                                               is_deleted ? NULL : r->why));
         if (is_deleted && !cli_has(cli, "json")) {
-            (void)fprintf(cli->out, "deleted %s\n", cli->operands[i]);
+            cli_put_line(cli->out, "deleted %s", cli->operands[i]);
         }
         if (!is_deleted) {
             code = say_not_deleted(cli, c, cli->operands[i], r);

@@ -318,8 +318,7 @@ static void print_lag(const struct describe *x)
 
 static void print_field(FILE *out, const char *name, struct slice text)
 {
-    cli_put(out, "%-9s %.*s", name, (int)text.size, (const char *)text.data);
-    (void)fputc('\n', out);
+    cli_put_line(out, "%-9s %.*s", name, (int)text.size, (const char *)text.data);
 }
 
 static void print(const struct describe *x)
@@ -365,7 +364,7 @@ int cli_group_describe(struct cli *cli)
         print(&x);
     }
     if (code == CLI_OK && x.rows.why[0] != '\0') {
-        (void)fprintf(cli->err, "coreflume: %s\n", x.rows.why);
+        cli_put_line(cli->err, "coreflume: %s", x.rows.why);
     }
     cli_group_rows_done(&x.rows);
     client_group_free(x.group);

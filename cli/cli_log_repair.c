@@ -8,6 +8,7 @@
 #include "cli/cli_client.h"
 #include "cli/cli_parse.h"
 #include "cli/cli_partition.h"
+#include "cli/cli_text.h"
 #include "core/clock.h"
 #include "core/io_uring.h"
 #include "storage/stopped_log.h"
@@ -167,10 +168,10 @@ static void print_ranges(const struct repair *x, const char *what, const struct 
         const struct log_damage *d = &all->list[i];
         char path[PATH_SIZE];
         format_path(x, d, path);
-        (void)fprintf(out, "%s %s: ", x->name, what);
+        cli_put(out, "%s %s: ", x->name, what);
         print_offsets(out, d);
-        (void)fprintf(
-            out, " (%s, position %" PRIu64 " up to %" PRIu64 ")\n", path, d->pos, d->end_pos);
+        cli_put_line(
+            out, " (%s, position %" PRIu64 " up to %" PRIu64 ")", path, d->pos, d->end_pos);
     }
 }
 
@@ -194,7 +195,7 @@ static int print(const struct repair *x)
     print_ranges(x, "was given up before", &x->before);
     print_ranges(x, x->accepts_loss ? "is given up" : "is damaged", &x->damaged);
     if (x->damaged.count == 0) {
-        (void)fprintf(out, "%s: no damage\n", x->name);
+        cli_put_line(out, "%s: no damage", x->name);
     } else if (x->accepts_loss) {
         (void)fprintf(out, "the node can be started\n");
     } else {

@@ -7,6 +7,7 @@
 #include "cli/cli_parse.h"
 #include "cli/cli_source.h"
 #include "cli/cli_stop.h"
+#include "cli/cli_text.h"
 #include "client/client.h"
 #include "core/clock.h"
 
@@ -231,11 +232,11 @@ static int print_stats(struct produce *x, int code)
                                                      (json_int_t)failed));
         return printed == CLI_OK ? code : printed;
     }
-    (void)fprintf(x->cli->out,
-                  "produced %" PRIu64 " record%s to %s",
-                  stats.acked_count,
-                  stats.acked_count == 1 ? "" : "s",
-                  x->topic);
+    cli_put(x->cli->out,
+            "produced %" PRIu64 " record%s to %s",
+            stats.acked_count,
+            stats.acked_count == 1 ? "" : "s",
+            x->topic);
     if (failed > 0) {
         (void)fprintf(x->cli->out, ", %" PRIu64 " not acknowledged", failed);
     }

@@ -23,3 +23,12 @@ void cli_put(FILE *out, const char *format, ...)
     cli_vput(out, format, arguments);
     va_end(arguments);
 }
+
+void cli_put_line(FILE *out, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    cli_vput(out, format, arguments);
+    va_end(arguments);
+    (void)fputc('\n', out);
+}

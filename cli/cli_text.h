@@ -11,4 +11,6 @@
 /* Prints without line ends: control characters, also those of the format, and what is not UTF-8
  * become question marks. */
 [[gnu::format(printf, 2, 3)]] void cli_put(FILE *out, const char *format, ...);
+/* The same, and a line end. */
+[[gnu::format(printf, 2, 3)]] void cli_put_line(FILE *out, const char *format, ...);
 void cli_vput(FILE *out, const char *format, va_list arguments);

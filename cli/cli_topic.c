@@ -74,7 +74,7 @@ static int print_results(struct cli *cli,
                           "error",
                           cli_json_slice(slice_of_string(is_ok ? NULL : r->why))));
         } else if (is_ok) {
-            (void)fprintf(cli->out, "%s %s\n", done, name);
+            cli_put_line(cli->out, "%s %s", done, name);
         } else {
             (void)cli_result_fail(cli, c, name, r);
         }

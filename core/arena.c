@@ -81,6 +81,7 @@ void arena_reset(struct arena *a)
     }
     a->used_size = 0;
     a->is_over_budget = false;
+    a->is_without_memory = false;
     a->cursor = a->blocks == NULL ? NULL : a->blocks->data;
     a->end = a->blocks == NULL ? NULL : a->blocks->data + a->blocks->size;
 }
@@ -104,6 +105,7 @@ static bool add_block(struct arena *a, size_t size)
     struct arena_block *block = malloc(sizeof(*block) + block_size);
     if (block == NULL) {
         discharge(a->budget, block_size);
+        a->is_without_memory = true;
         return false;
     }
     block->older = a->blocks;

@@ -25,7 +25,8 @@ struct arena {
     size_t size_max;
     size_t first_size;           /* Of the first block; 0 = 4 KiB. */
     struct arena_budget *budget; /* NULL = none. */
-    bool is_over_budget;         /* It was the budget that refused, since the last reset. */
+    bool is_over_budget;         /* It was the budget that refused, since the last reset, */
+    bool is_without_memory;      /* or there was no memory. */
 };
 
 void arena_init(struct arena *a, size_t size_max);

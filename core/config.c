@@ -8,6 +8,7 @@
 #include "core/assert.h"
 #include "core/config_yaml_priv.h"
 #include "core/edit_distance.h"
+#include "core/utf8.h"
 
 struct value {
     char *text;   /* NULL: the default. */
@@ -160,8 +161,11 @@ enum err config_parse(const struct config_option *o, const char *text, int64_t *
 
 static bool has_control_characters(const char *text)
 {
-    for (const char *at = text; *at != '\0'; at++) {
-        if ((unsigned char)*at < ' ' || *at == 0x7f) {
+    const struct slice all = slice_of_string(text);
+    size_t at = 0;
+    uint32_t code = 0;
+    while (utf8_next(all, &at, &code)) {
+        if (utf8_is_control(code)) {
             return true;
         }
     }

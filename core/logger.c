@@ -13,6 +13,7 @@
 
 #include "core/assert.h"
 #include "core/clock.h"
+#include "core/utf8.h"
 
 enum {
     LOG_LINE_SIZE_MAX = 2048,
@@ -134,16 +135,6 @@ void logger_done(struct logger *l)
     }
 }
 
-/* Values may come from clients: a line break in one must not forge a second line. */
-static void replace_control_characters(char *text, size_t size)
-{
-    for (size_t i = 0; i < size; i++) {
-        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f) {
-            text[i] = '?';
-        }
-    }
-}
-
 enum log_level logger_level(const struct logger *l)
 {
     return (enum log_level)atomic_load_explicit(&l->level, memory_order_relaxed);
@@ -176,6 +167,7 @@ void log_event(struct logger *l, enum log_level level, const char *event, const 
         size = sizeof(line) - 1;
         memcpy(line + size - 3, "...", 3);
     }
-    replace_control_characters(line, size);
-    l->sink(l, level, line, size);
+    /* Values may come from clients: a line break in one must not forge a second line. */
+    utf8_make_printable(line);
+    l->sink(l, level, line, strlen(line));
 }

@@ -60,10 +60,28 @@ bool utf8_is_valid(struct slice text)
     return true;
 }
 
+bool utf8_is_control(uint32_t code)
+{
+    return code < ' ' || (code >= 0x7f && code < 0xa0);
+}
+
 static bool is_printable(uint32_t code, size_t size)
 {
-    const bool is_control = code < ' ' || (code >= 0x7f && code < 0xa0);
-    return !is_control && (code != UTF8_REPLACEMENT || size > 1);
+    return !utf8_is_control(code) && (code != UTF8_REPLACEMENT || size > 1);
+}
+
+bool utf8_is_printable(struct slice text)
+{
+    size_t at = 0;
+    size_t before = 0;
+    uint32_t code = 0;
+    while (utf8_next(text, &at, &code)) {
+        if (!is_printable(code, at - before)) {
+            return false;
+        }
+        before = at;
+    }
+    return true;
 }
 
 void utf8_make_printable(char *text)

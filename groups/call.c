@@ -17,7 +17,6 @@
 
 enum {
     FIRST_SIZE = 512, /* Most answers are small, and a request may have a hundred thousand. */
-    REFUSAL_SIZE_MAX = 4096,
 };
 
 void group_call_init(struct group_call *call, enum group_call_kind kind)
@@ -41,6 +40,11 @@ void group_call_done(struct group_call *call)
 {
     arena_done(&call->arena);
     call->out = NULL;
+}
+
+bool group_call_lacks_memory(const struct group_call *call)
+{
+    return call->arena.is_without_memory;
 }
 
 void *group_call_alloc(struct group_call *call, size_t count, size_t size)
@@ -258,12 +262,14 @@ void group_call_refuse(struct group_call *call, enum kafka_error e, struct slice
     call->out = call->is_out_of_memory ? NULL : out;
 }
 
-void group_call_refuse_large(struct group_call *call)
+void group_call_refuse_missing(struct group_call *call, bool lacks_memory)
 {
     arena_done(&call->arena);
-    arena_init_small(&call->arena, REFUSAL_SIZE_MAX, FIRST_SIZE);
+    arena_init_small(&call->arena, GROUP_ANSWER_SIZE_MAX, FIRST_SIZE);
     call->is_out_of_memory = false;
+    const char *text = lacks_memory ? "There is no memory for the answer now."
+                                    : "The answer is too large: ask for less at once.";
     group_call_refuse(call,
-                      KAFKA_INVALID_REQUEST,
-                      slice_of_string("The answer is too large: ask for less at once."));
+                      lacks_memory ? KAFKA_COORDINATOR_NOT_AVAILABLE : KAFKA_INVALID_REQUEST,
+                      slice_of_string(text));
 }

@@ -76,7 +76,7 @@ struct group_call {
     void *context; /* The caller's. */
 
     void *out;             /* Never NULL in on_done, unless is_out_of_memory. */
-    bool is_out_of_memory; /* The answer does not fit GROUP_ANSWER_SIZE_MAX. */
+    bool is_out_of_memory; /* The answer does not fit, or there was no memory. */
 
     /* Private to groups/. */
     struct arena arena;
@@ -105,7 +105,11 @@ size_t group_call_size(const struct group_call *call);
 /* Frees the answer. */
 void group_call_done(struct group_call *call);
 
-/* Zeroed memory of the answer. NULL at the limit; is_out_of_memory is then set. */
+/* Whether it was memory that there was none of, so that asking again may help. */
+bool group_call_lacks_memory(const struct group_call *call);
+
+/* Zeroed memory of the answer. NULL at the limit, or if there is none; is_out_of_memory is then
+ * set. */
 [[nodiscard]] void *group_call_alloc(struct group_call *call, size_t count, size_t size);
 /* A copy in the answer's memory, for what may change or go before the answer is sent: null stays
  * null. */
@@ -115,6 +119,6 @@ struct slice group_call_copy(struct group_call *call, struct slice text);
  * partitions where the answer has no other place. text: error_message where there is one, may be
  * null; it is copied. */
 void group_call_refuse(struct group_call *call, enum kafka_error e, struct slice text);
-/* The same, of one that has come home without an answer, or was never submitted: its answer does
- * not fit, and asking again would not help. */
-void group_call_refuse_large(struct group_call *call);
+/* The same, of one that has come home without an answer, or was never submitted: for want of
+ * memory, or because its answer does not fit, so that asking again would not help. */
+void group_call_refuse_missing(struct group_call *call, bool lacks_memory);

@@ -290,8 +290,8 @@ struct consumer_regex *consumer_regex_find(const struct consumer *c, struct slic
 
 void consumer_resolve_init(struct consumer *c);
 void consumer_resolve_done(struct consumer *c);
-/* Puts what the pattern matches, if it is not known and does not take long. */
-void consumer_put_resolved(const struct group *g, struct proposal *p, struct slice text);
+/* Puts what the pattern matches, if it is not known and does not take long; false if it did not. */
+bool consumer_put_resolved(const struct group *g, struct proposal *p, struct slice text);
 /* A member goes that subscribed to it: puts its tombstone if that was the only one. */
 void consumer_put_regex_unused(const struct consumer *c, struct proposal *p, struct slice text);
 /* Sees to patterns that a member waits for. */
@@ -339,8 +339,10 @@ struct consumer_beat {
     struct group *g;
     struct group_call *call;
     struct slice member_id;
-    bool is_shown; /* The answer has the assignment. */
-    bool has_news; /* A batch was applied for it. */
+    bool is_shown;             /* The answer has the assignment. */
+    bool has_news;             /* A batch was applied for it. */
+    bool is_resolved;          /* What its new pattern matches is in the batch, */
+    uint64_t metadata_changes; /* found after so many of the coordinator's. */
     bool has_owned;
     struct partition_set owned;
     void (*answer)(struct consumer_beat *b); /* All is applied. */

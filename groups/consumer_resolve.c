@@ -66,6 +66,13 @@ static struct consumer_resolver *resolver_new(struct slice text)
     return r;
 }
 
+/* Names come in order. One that does not was added before: topics made since the last turn moved
+ * it. */
+static bool is_added(const struct consumer_resolver *r, struct slice name)
+{
+    return r->names_count > 0 && slice_compare(name, r->names[r->names_count - 1]) <= 0;
+}
+
 static enum err add_name(struct consumer_resolver *r, struct slice name)
 {
     if (r->names_count == r->names_room) {
@@ -97,7 +104,7 @@ static enum err match_some(struct consumer_resolver *r, const struct metadata *m
         }
         const struct slice name = slice_of_string(metadata_topic_at(m, r->next)->name);
         *steps += TOPIC_STEPS;
-        if (!topic_pattern_matches(r->pattern, name, steps)) {
+        if (is_added(r, name) || !topic_pattern_matches(r->pattern, name, steps)) {
             continue;
         }
         const enum err e = add_name(r, name);
@@ -131,19 +138,21 @@ static void put_result(const struct consumer_resolver *r,
     consumer_put_regex(g, p, r->text, &v);
 }
 
-void consumer_put_resolved(const struct group *g, struct proposal *p, struct slice text)
+bool consumer_put_resolved(const struct group *g, struct proposal *p, struct slice text)
 {
     const struct consumer_regex *known =
         g->consumer == NULL ? NULL : consumer_regex_find(g->consumer, text);
     if (text.size == 0 || (known != NULL && known->is_resolved) ||
         !matching_take(g->c->env->matching, g->c->time.now_us)) {
-        return;
+        return false;
     }
     struct consumer_resolver *r = resolver_new(text);
-    if (r != NULL && resolver_turn(r, g) == ERR_OK) {
+    const bool is_done = r != NULL && resolver_turn(r, g) == ERR_OK;
+    if (is_done) {
         put_result(r, g, p, 0);
     }
     resolver_free(r);
+    return is_done;
 }
 
 void consumer_put_regex_unused(const struct consumer *c, struct proposal *p, struct slice text)

@@ -220,8 +220,12 @@ static void on_member_applied(struct proposal *p, enum err e)
         return;
     }
     struct consumer_beat *b = p->context;
+    struct consumer *c = b->g->consumer;
     b->has_news = true;
-    member_touch(consumer_find_member(b->g->consumer, b->member_id));
+    member_touch(consumer_find_member(c, b->member_id));
+    if (b->is_resolved && b->metadata_changes != b->g->c->metadata_changes) {
+        consumer_resolve_on_metadata(c); /* The group was told before it had the pattern. */
+    }
     step(b);
 }
 
@@ -252,7 +256,8 @@ static enum err put_member(struct consumer_beat *b,
     const struct slice pattern =
         base == NULL ? (struct slice){0} : base->metadata->v.subscribed_topic_regex;
     if (!slice_equal(pattern, v->subscribed_topic_regex)) {
-        consumer_put_resolved(b->g, p, v->subscribed_topic_regex);
+        b->is_resolved = consumer_put_resolved(b->g, p, v->subscribed_topic_regex);
+        b->metadata_changes = b->g->c->metadata_changes;
         if (base != NULL) {
             consumer_put_regex_unused(c, p, pattern);
         }

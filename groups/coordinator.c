@@ -309,6 +309,7 @@ static bool is_telling(const struct coordinator *c)
 void coordinator_on_metadata(struct coordinator *c, struct group_time now)
 {
     c->time = now;
+    c->metadata_changes++;
     if (is_telling(c)) {
         c->is_metadata_newer = true;
     } else {

@@ -45,8 +45,9 @@ struct coordinator {
     struct name_table groups; /* struct group, by_id */
     /* The next bucket whose groups are told of the metadata; groups.buckets_count: all were. */
     uint32_t metadata_bucket;
-    bool is_metadata_newer; /* It changed again meanwhile. */
-    struct list proposals;  /* In flight, in order. */
+    bool is_metadata_newer;    /* It changed again meanwhile. */
+    uint64_t metadata_changes; /* How often it did. */
+    struct list proposals;     /* In flight, in order. */
 };
 
 /* A deadline of a group. on_due runs alone (the gate is open), and may propose. */

@@ -4,6 +4,10 @@
 
 #include "core/assert.h"
 #include "core/shard.h"
+#include "kafka/proto/consumer_group_describe.h"
+#include "kafka/proto/delete_groups.h"
+#include "kafka/proto/describe_groups.h"
+#include "kafka/proto/offset_fetch.h"
 #include "kafka/request.h"
 
 enum {
@@ -20,13 +24,23 @@ static struct slice host_of(struct request *r)
     return request_text(r, "/%.*s", size, peer);
 }
 
+/* Where a request may be of many groups. */
+static const size_t RESULT_SIZES[GROUP_CALL_KIND_COUNT] = {
+    [GROUP_FETCH] = sizeof(struct offset_fetch_response_group),
+    [GROUP_DESCRIBE] = sizeof(struct describe_groups_response_group),
+    [GROUP_DELETE] = sizeof(struct delete_groups_response_result),
+    [GROUP_CONSUMER_DESCRIBE] = sizeof(struct consumer_group_describe_response_group),
+};
+
 bool group_asks_init(struct request *r, enum group_call_kind kind, size_t count)
 {
     struct group_asks *all = r->state;
     const struct slice host = host_of(r);
     all->count = count;
     all->asks = request_alloc(r, count, sizeof(*all->asks));
-    if (all->asks == NULL || slice_is_null(host)) {
+    all->result_size = RESULT_SIZES[kind];
+    all->results = request_alloc(r, count, all->result_size);
+    if (all->asks == NULL || all->results == NULL || slice_is_null(host)) {
         return false;
     }
     for (size_t i = 0; i < count; i++) {
@@ -41,18 +55,33 @@ bool group_asks_init(struct request *r, enum group_call_kind kind, size_t count)
     return true;
 }
 
-/* Where one group may fail alone, so that the answer names it. */
-static bool has_error_of_its_own(enum group_call_kind kind)
-{
-    return kind == GROUP_DESCRIBE || kind == GROUP_CONSUMER_DESCRIBE || kind == GROUP_FETCH;
-}
-
-static void refuse_what_does_not_fit(struct group_asks *all)
+static bool is_memory_lacking(const struct group_asks *all)
 {
     for (size_t i = 0; i < all->count; i++) {
+        if (group_call_lacks_memory(&all->asks[i].call)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void refuse_missing(struct group_asks *all)
+{
+    const bool lacks_memory = is_memory_lacking(all);
+    for (size_t i = 0; i < all->count; i++) {
         struct group_call *call = &all->asks[i].call;
-        if (call->out == NULL && has_error_of_its_own(call->kind)) {
-            group_call_refuse_large(call);
+        if (call->out == NULL) {
+            group_call_refuse_missing(call, lacks_memory);
+        }
+    }
+}
+
+static void collect(struct group_asks *all)
+{
+    uint8_t *to = all->results;
+    for (size_t i = 0; i < all->count; i++, to += all->result_size) {
+        if (all->asks[i].call.out != NULL && all->result_size > 0) {
+            memcpy(to, all->asks[i].call.out, all->result_size);
         }
     }
 }
@@ -61,7 +90,8 @@ static void finish(struct request *r)
 {
     struct group_asks *all = r->state;
     request_unpark(r);
-    refuse_what_does_not_fit(all);
+    refuse_missing(all);
+    collect(all);
     all->on_all(r);
     for (size_t i = 0; i < all->count; i++) {
         group_call_done(&all->asks[i].call);
@@ -80,7 +110,7 @@ static void on_done(struct group_call *call)
     all->under_way_count--;
     all->answers_size += group_call_size(call);
     if (call->out == NULL) {
-        all->next = all->count; /* It does not fit: the others are not needed either. */
+        all->next = all->count; /* Nor would the others have memory. */
     }
     go_on(r);
     request_release(r);
@@ -205,6 +235,12 @@ bool group_asks_are_whole(const struct group_asks *asks)
     return true;
 }
 
+enum kafka_error group_asks_error(const struct request *r)
+{
+    const bool is_for_now = r->arena.is_over_budget || r->arena.is_without_memory;
+    return is_for_now ? KAFKA_COORDINATOR_NOT_AVAILABLE : KAFKA_INVALID_REQUEST;
+}
+
 static void on_late(struct timer *t)
 {
     struct group_asks *all = container_of(t, struct group_asks, timer);
@@ -239,7 +275,7 @@ static void answer_single(struct request *r)
     if (group_asks_are_whole(all)) {
         request_answer(r, all->asks[0].call.out);
     } else {
-        request_abort(r, "the answer is too large");
+        request_abort(r, "no memory");
     }
 }
 

@@ -30,16 +30,19 @@ struct group_asks {
     size_t count;
     size_t next; /* The first that is not begun. */
     size_t under_way_count;
+    void *results; /* All the calls' `out`, one after the other, where groups may be many. */
+    size_t result_size;
     size_t answers_size; /* Of those that are home: together they are bounded as one is. */
     bool is_cancelled;
     struct timer timer; /* Of a single call. */
-    /* Answers the request from the calls' `out`, which may be NULL (group_asks_are_whole). */
+    /* Answers the request from results, or from the calls' `out`, which may be NULL
+     * (group_asks_are_whole). */
     void (*on_all)(struct request *r);
 };
 
-/* Room for count calls of that kind, in r->state's beginning: the handler's state must begin with a
- * struct group_asks. False at the request's memory limit. The handler then fills in group_id and
- * `in` of asks[].call. */
+/* Room for count calls of that kind and their results, in r->state's beginning: the handler's state
+ * must begin with a struct group_asks. False at the request's memory limit. The handler then fills
+ * in group_id and `in` of asks[].call. */
 bool group_asks_init(struct request *r, enum group_call_kind kind, size_t count);
 /* One call for each of these groups, without an `in`; aborts the request at its memory limit. */
 void group_ask_each(struct request *r,
@@ -49,8 +52,12 @@ void group_ask_each(struct request *r,
                     void (*on_all)(struct request *r));
 /* on_all comes from the loop, or at once if there is nothing to ask. */
 void group_asks_begin(struct request *r, void (*on_all)(struct request *r));
-/* False if the answers did not fit their memory; some were not asked for then. */
+/* False if there was not even memory to refuse what has no answer: what does not fit, or had no
+ * memory, and what was not asked for then, is refused. */
 bool group_asks_are_whole(const struct group_asks *asks);
+
+/* What to answer when the request's own memory did not hold the answer: too large, or try again. */
+enum kafka_error group_asks_error(const struct request *r);
 
 /* The whole request is one call, whose answer is the request's. What only has to become durable is
  * answered COORDINATOR_NOT_AVAILABLE after offsets.commit.timeout.ms, and may still happen. */

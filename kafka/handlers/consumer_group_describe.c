@@ -12,15 +12,13 @@ static void on_all(struct request *r)
     struct consumer_group_describe_response out;
     consumer_group_describe_response_init(&out);
     out.groups_count = all->count;
-    out.groups = request_alloc(r, all->count, sizeof(*out.groups));
-    if (out.groups == NULL || !group_asks_are_whole(all)) {
-        request_abort(r, "the answer is too large: ask for fewer groups");
+    out.groups = all->results;
+    if (!group_asks_are_whole(all)) {
+        request_abort(r, "no memory");
         return;
     }
     for (size_t i = 0; i < all->count; i++) {
-        const struct consumer_group_describe_response_group *group = all->asks[i].call.out;
-        out.groups[i] = *group;
-        if (in->include_authorized_operations && group->error_code == KAFKA_NONE) {
+        if (in->include_authorized_operations && out.groups[i].error_code == KAFKA_NONE) {
             out.groups[i].authorized_operations = GROUP_OPERATIONS;
         }
     }

@@ -447,9 +447,12 @@ static bool has_room(const struct fetch *f)
     const struct fetch_request *in = fetch_in(f);
     const struct arena_budget *all = &f->request->d->arenas;
     const size_t size_max = all->size_max - all->size_max / ROOM_SHARES;
+    const bool is_in_session = f->session_use == FETCH_IN_SESSION;
+    const size_t parts_count = is_in_session ? f->session_parts_count : count_parts(in);
+    const size_t topics_count = is_in_session ? f->session_parts_count : in->topics_count;
     const size_t size =
-        count_parts(in) * (sizeof(struct fetch_part) + sizeof(struct fetch_response_partition)) +
-        in->topics_count * sizeof(struct fetch_response_topic);
+        parts_count * (sizeof(struct fetch_part) + sizeof(struct fetch_response_partition)) +
+        topics_count * sizeof(struct fetch_response_topic) + f->session_size;
     return (all->size <= size_max && size <= size_max - all->size) || all->size <= size_max / 2;
 }
 
@@ -495,7 +498,14 @@ static bool begin(struct fetch *f)
 static bool step_room(struct fetch *f)
 {
     end_parking(f);
-    if (has_room(f)) {
+    const enum err e = has_room(f) ? fetch_fill_session(f) : ERR_BUSY;
+    if (e == ERR_NOT_FOUND) {
+        f->session_use = FETCH_WITHOUT_SESSION;
+        f->out.error_code = KAFKA_FETCH_SESSION_ID_NOT_FOUND;
+        move(f, FETCH_DONE);
+        return true;
+    }
+    if (e == ERR_OK) {
         f->is_too_large = !begin(f);
         if (f->is_too_large) {
             move(f, FETCH_DONE);

@@ -78,6 +78,8 @@ struct fetch {
     int32_t session_id; /* In a session: its id, and the epoch it has while nobody else asks. */
     int32_t session_epoch;
     uint64_t session_serial;
+    size_t session_parts_count; /* Which the request does not name yet, */
+    size_t session_size;        /* and what it takes when it does. */
     struct request *request;
     struct fetch_response out;
     struct fetch_part *parts; /* In the order of the request. */
@@ -114,10 +116,12 @@ bool fetch_start_large_read(struct fetch *f);
 /* A read ended. */
 void fetch_end_read(struct fetch *f, struct fetch_part *part);
 
-/* The session that the request names; in one, the request's topics become all that it has. Once,
- * before the topics are looked at. KAFKA_NONE, or the
- * answer's error. */
+/* The session that the request names. Once, before all else. KAFKA_NONE, or the answer's error. */
 enum kafka_error fetch_begin_session(struct fetch *f);
+/* In a session: the request's topics become all that it has. Once, before they are looked at.
+ * ERR_BUSY: no memory, and nothing was taken, so that it may be tried again. ERR_NOT_FOUND: the
+ * session is gone, or somebody else's by now, or too large. */
+enum err fetch_fill_session(struct fetch *f);
 /* Opens the session, or leaves out of the answer what has not changed in it. */
 void fetch_end_session(struct fetch *f);
 

@@ -4,6 +4,8 @@
  * While the request waits, its session may go, or be asked by another connection: then the answer
  * names everything, which clients take, and the session is left as it is.
  */
+#include <string.h>
+
 #include "core/assert.h"
 #include "core/shard.h"
 #include "kafka/fetch_sessions.h"
@@ -22,47 +24,76 @@ static bool is_of_topic(const struct fetch_session_part *part, const struct fetc
            slice_equal(slice_of(part->topic, part->topic_size), t->topic);
 }
 
-static bool begin_topic(struct request *r,
-                        const struct fetch_session_part *part,
-                        struct fetch_request_topic *ret_topic)
+/* Names are copied: the session may be gone when the answer is made. */
+static size_t size_of(const struct fetch_session *session)
 {
-    /* A copy: the session may be gone when the answer is made. */
-    char *name = arena_strndup(&r->arena, part->topic, part->topic_size);
-    if (name == NULL) {
-        return false;
+    size_t size = session->parts_count *
+                  (sizeof(struct fetch_request_topic) + sizeof(struct fetch_request_partition));
+    list_for_each (node, &session->parts) {
+        size += container_of(node, struct fetch_session_part, link)->topic_size;
     }
-    *ret_topic = (struct fetch_request_topic){
-        .topic = slice_of(name, part->topic_size),
-        .topic_id = part->topic_id,
-    };
-    return true;
+    return size;
 }
 
-/* The request's topics, as if it had named all partitions of the session, in its order. */
-static bool fill_request(struct request *r, const struct fetch_session *session)
+/* The request's topics, as if it had named all partitions of the session, in its order. memory is
+ * of size_of. */
+static void
+fill_request(struct fetch_request *in, const struct fetch_session *session, void *memory)
 {
-    struct fetch_request *in = r->in;
-    in->topics = request_alloc(r, session->parts_count, sizeof(*in->topics));
     struct fetch_request_partition *partitions =
-        request_alloc(r, session->parts_count, sizeof(*partitions));
-    in->topics_count = 0;
-    if (in->topics == NULL || partitions == NULL) {
-        return false;
-    }
+        (struct fetch_request_partition *)((struct fetch_request_topic *)memory +
+                                           session->parts_count);
+    uint8_t *names = (uint8_t *)(partitions + session->parts_count);
     struct fetch_request_topic *topic = NULL;
+    in->topics = memory;
+    in->topics_count = 0;
     list_for_each (node, &session->parts) {
         const struct fetch_session_part *part = container_of(node, struct fetch_session_part, link);
         if (topic == NULL || !is_of_topic(part, topic)) {
             topic = &in->topics[in->topics_count++];
-            if (!begin_topic(r, part, topic)) {
-                return false;
-            }
-            topic->partitions = partitions;
+            memcpy(names, part->topic, part->topic_size);
+            *topic = (struct fetch_request_topic){
+                .topic = slice_of(names, part->topic_size),
+                .topic_id = part->topic_id,
+                .partitions = partitions,
+            };
+            names += part->topic_size;
         }
         *partitions++ = part->in;
         topic->partitions_count++;
     }
-    return true;
+}
+
+/* As it was when the request came; else NULL. */
+static struct fetch_session *find_own(const struct fetch *f)
+{
+    struct fetch_session *session =
+        fetch_sessions_find(f->request->d->fetch_sessions, f->session_id);
+    const bool is_own = session != NULL && session->serial == f->session_serial &&
+                        session->epoch == f->session_epoch;
+    return is_own ? session : NULL;
+}
+
+enum err fetch_fill_session(struct fetch *f)
+{
+    struct request *r = f->request;
+    if (f->session_use != FETCH_IN_SESSION) {
+        return ERR_OK;
+    }
+    struct fetch_session *session = find_own(f);
+    if (session == NULL) {
+        return ERR_NOT_FOUND;
+    }
+    if (f->session_size > r->arena.size_max - r->arena.used_size) {
+        fetch_sessions_close(r->d->fetch_sessions, session);
+        return ERR_NOT_FOUND; /* The client asks again, without it. */
+    }
+    void *memory = request_alloc(r, f->session_size, 1);
+    if (memory == NULL) {
+        return ERR_BUSY;
+    }
+    fill_request(r->in, session, memory);
+    return ERR_OK;
 }
 
 static enum kafka_error go_on(struct fetch *f, struct fetch_sessions *fs)
@@ -83,14 +114,12 @@ static enum kafka_error go_on(struct fetch *f, struct fetch_sessions *fs)
         in->topics_count = 0;
         return KAFKA_NONE;
     }
-    if (!fill_request(r, session)) {
-        fetch_sessions_close(fs, session); /* The client asks again, without it. */
-        return KAFKA_FETCH_SESSION_ID_NOT_FOUND;
-    }
     f->session_use = FETCH_IN_SESSION;
     f->session_id = session->id;
     f->session_epoch = session->epoch;
     f->session_serial = session->serial;
+    f->session_parts_count = session->parts_count;
+    f->session_size = size_of(session);
     return KAFKA_NONE;
 }
 
@@ -175,10 +204,9 @@ void fetch_end_session(struct fetch *f)
         return;
     }
     if (f->session_use == FETCH_IN_SESSION) {
-        struct fetch_session *session = fetch_sessions_find(fs, f->session_id);
+        struct fetch_session *session = find_own(f);
         f->out.session_id = f->session_id;
-        if (session != NULL && session->serial == f->session_serial &&
-            session->epoch == f->session_epoch) {
+        if (session != NULL) {
             assert_cmp(session->parts_count, ==, f->parts_count);
             leave_out_unchanged(f, session);
         }

@@ -37,11 +37,15 @@ static void on_all(struct request *r)
 {
     struct list_groups_response out;
     list_groups_response_init(&out);
-    if (group_asks_are_whole(r->state) && merge(r, &out)) {
-        request_answer(r, &out);
-    } else {
-        request_abort(r, "the answer is too large");
+    if (!group_asks_are_whole(r->state)) {
+        request_abort(r, "no memory");
+        return;
     }
+    if (!merge(r, &out)) {
+        list_groups_response_init(&out);
+        out.error_code = group_asks_error(r);
+    }
+    request_answer(r, &out);
 }
 
 void handle_list_groups(struct request *r)

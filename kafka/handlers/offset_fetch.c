@@ -119,18 +119,17 @@ write_single(struct request *r, const group_out *from, struct offset_fetch_respo
     return true;
 }
 
-/* ---- many groups ---- */
-
-static bool write_groups(struct request *r, struct offset_fetch_response *out)
+/* What fits the call's memory may still be too large for the request's. */
+static bool
+answer_single(struct request *r, const struct group_asks *all, struct offset_fetch_response *out)
 {
-    const struct group_asks *all = r->state;
-    out->groups_count = all->count;
-    out->groups = request_alloc(r, all->count, sizeof(*out->groups));
-    for (size_t i = 0; out->groups != NULL && i < all->count; i++) {
-        const group_out *group = all->asks[i].call.out;
-        out->groups[i] = *group;
+    const group_out *group = all->asks[0].call.out;
+    if (write_single(r, group, out)) {
+        return true;
     }
-    return out->groups != NULL;
+    const group_out refusal = {.error_code = group_asks_error(r)};
+    offset_fetch_response_init(out);
+    return write_single(r, &refusal, out);
 }
 
 static void on_all(struct request *r)
@@ -139,14 +138,16 @@ static void on_all(struct request *r)
     struct offset_fetch_response out;
     offset_fetch_response_init(&out);
     bool is_whole = group_asks_are_whole(all);
-    if (is_whole) {
-        is_whole = r->version < VERSION_GROUPS ? write_single(r, all->asks[0].call.out, &out)
-                                               : write_groups(r, &out);
+    if (is_whole && r->version < VERSION_GROUPS) {
+        is_whole = answer_single(r, all, &out);
+    } else if (is_whole) {
+        out.groups = all->results;
+        out.groups_count = all->count;
     }
     if (is_whole) {
         request_answer(r, &out);
     } else {
-        request_abort(r, "the answer is too large: ask for fewer groups or partitions");
+        request_abort(r, "no memory");
     }
 }
 
@@ -156,7 +157,8 @@ void handle_offset_fetch(struct request *r)
     const bool is_single = r->version < VERSION_GROUPS;
     struct offset_fetch_state *state = request_alloc(r, 1, sizeof(*state));
     r->state = state;
-    if (state == NULL || !group_asks_init(r, GROUP_FETCH, is_single ? 1 : in->groups_count) ||
+    const size_t count = is_single ? 1 : in->groups_count;
+    if (state == NULL || !group_asks_init(r, GROUP_FETCH, count) ||
         (is_single && !read_single(r, &state->single))) {
         request_abort(r, "too many groups");
         return;

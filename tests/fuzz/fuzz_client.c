@@ -16,6 +16,7 @@
 #include "client/client_priv.h"
 #include "core/assert.h"
 #include "core/list.h"
+#include "core/utf8.h"
 #include "kafka/proto/api_keys.h"
 #include "kafka/proto/api_versions.h"
 #include "kafka/proto/fetch.h"
@@ -323,12 +324,7 @@ static void touch(struct broker *b, struct slice s)
 /* True if the call went well; else it has a reason. */
 static bool is_line(const char *text)
 {
-    for (const char *at = text; *at != '\0'; at++) {
-        if ((unsigned char)*at < ' ' || *at == 0x7f) {
-            return false;
-        }
-    }
-    return text[0] != '\0';
+    return text[0] != '\0' && utf8_is_printable(slice_of_string(text));
 }
 
 static bool went(struct client *c, enum err e)

@@ -259,6 +259,12 @@ def test_log_dump():
         damaged.write_bytes(damage)
         items = [json.loads(line) for line in run("log", "dump", damaged, "--json").ok().out.splitlines()]
         expect([i for i in items if "fault" in i], "a changed byte is not seen")
+    evil = directory / "evil\x1b[2J\u009b2J"
+    evil.mkdir()
+    (evil / "a.log").write_bytes(damage)
+    for done in (run("log", "dump", evil / "a.log"), run("log", "dump", evil / "nope.log"), run("check", "--data-dir", evil)):
+        said = done.out + done.err
+        expect("evil?[2J?2J" in said and all(c == "\n" or c.isprintable() for c in said), repr(said))
     run("log", "dump", directory / "nope.log").fails(1, "no such file")
     run("log", "dump", pathlib.Path(__file__)).fails(1, "not a segment file")
 

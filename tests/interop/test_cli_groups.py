@@ -351,6 +351,9 @@ def test_what_clients_call_themselves_is_only_text():
         for one in done[2:]:
             expect("m?[2J?x" in one.err and one.err.count("\n") == 1, repr(one.err))
         equal([g["group"] for g in cli(node, "group", "list", "--json").json()["groups"]], [evil], "for programs all of it")
+        left = ask(c, "consumer_group_heartbeat", 1, {"group_id": evil, "member_id": "m\x1b[2J\nx", "member_epoch": -1})
+        equal(left["error_code"], 0, "leave")
+        equal(cli(node, "group", "delete", evil).ok().out, f"deleted {shown}\n", "deleted")
 
 
 def test_the_node_dies_under_members():

@@ -68,6 +68,21 @@ Test(cli_format, rows)
     }
 }
 
+/* It stands on the command line. */
+Test(cli_format, a_topic_is_only_text)
+{
+    struct cli_format f;
+    char why[CLI_FORMAT_WHY_SIZE];
+    cr_assert(cli_format_init(&f, "%t", "t\x1b[2J\n\xc2\x9b", why) == ERR_OK);
+    char text[32] = {0};
+    FILE *out = fmemopen(text, sizeof(text), "w");
+    const struct client_record record = record_of("k", "v");
+    cli_format_print(&f, &record, out);
+    (void)fclose(out);
+    cr_assert(eq(str, text, "t?[2J??"));
+    cli_format_done(&f);
+}
+
 Test(cli_format, text_for_null)
 {
     struct cli_format f;

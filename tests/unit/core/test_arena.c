@@ -2,10 +2,21 @@
 #include <criterion/criterion.h>
 #include <criterion/new/assert.h>
 #include <stdalign.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "core/arena.h"
+
+static bool is_memory_gone;
+
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+    return is_memory_gone ? NULL : __real_malloc(size);
+}
 
 Test(arena, memory_is_zeroed_aligned_and_apart)
 {
@@ -109,4 +120,24 @@ Test(arena, a_budget_bounds_all_that_share_it)
     cr_assert(eq(ptr, arena_alloc(&b, 8000), NULL));
     arena_done(&a);
     cr_assert(eq(sz, budget.size, 0));
+}
+
+/* A limit and no memory are told apart: only the one is worth another try. */
+Test(arena, it_says_whether_it_was_memory)
+{
+    struct arena_budget budget = {.size_max = 1 << 20};
+    struct arena a;
+    arena_init_shared(&a, 10000, &budget);
+    cr_assert(eq(ptr, arena_alloc(&a, 10001), NULL));
+    cr_assert(not(a.is_without_memory), "the limit");
+    is_memory_gone = true;
+    void *memory = arena_alloc(&a, 1);
+    is_memory_gone = false;
+    cr_assert(eq(ptr, memory, NULL));
+    cr_assert(a.is_without_memory);
+    cr_assert(not(a.is_over_budget));
+    cr_assert(eq(sz, budget.size, 0));
+    arena_reset(&a);
+    cr_assert(not(a.is_without_memory));
+    arena_done(&a);
 }

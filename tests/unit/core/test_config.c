@@ -257,6 +257,7 @@ Test(config, c143_what_cannot_be_seen_is_shown)
         {"num.partitions: \"5 \"\n", "'num.partitions' cannot be '5 '"},
         {"\xc2\xa0num.partitions: 5\n", "unknown key '\\xc2\\xa0num.partitions'"},
         {"broker.rack: \"\\e[2Jx\"\n", "'broker.rack' cannot be '\\x1b[2Jx'"},
+        {"broker.rack: \"\\x9b2Jx\"\n", "'broker.rack' cannot be '\\xc2\\x9b2Jx'"},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct config *c = new_config();

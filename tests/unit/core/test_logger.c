@@ -63,9 +63,14 @@ Test(logger, values_cannot_forge_lines)
 {
     struct memory_log m;
     memory_log_init(&m);
-    log_info(&m.logger, "hello", "client=%s", "x\n2023 ERROR forged: a=b\x1b[0m");
+    log_info(&m.logger,
+             "hello",
+             "client=%s",
+             "x\n2023 ERROR forged: a=b\x1b[0m\xc2\x9b"
+             "2J");
     cr_assert(eq(ptr, strchr(m.line, '\n'), NULL));
     cr_assert(eq(ptr, strchr(m.line, '\x1b'), NULL));
+    cr_assert(eq(ptr, strchr(m.line, '\x9b'), NULL), "CSI in one character");
 }
 
 Test(logger, long_lines_are_cut_and_marked)

@@ -66,5 +66,7 @@ Test(utf8, what_no_terminal_should_get_is_a_question_mark)
         (void)snprintf(text, sizeof(text), "%s", all[i][0]);
         utf8_make_printable(text);
         cr_assert(eq(str, text, (char *)all[i][1]), "case %zu", i);
+        const bool is_printable = strcmp(all[i][0], all[i][1]) == 0;
+        cr_assert(eq(int, utf8_is_printable(slice_of_string(all[i][0])), is_printable), "%zu", i);
     }
 }

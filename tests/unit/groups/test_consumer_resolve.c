@@ -29,13 +29,8 @@ struct person {
     size_t topics_count;
 };
 
-static void speak(struct rig *r, struct person *m, struct consumer_group_heartbeat_request *in)
+static void hear(struct person *m, const struct consumer_group_heartbeat_response *out)
 {
-    in->group_id = rig_text(r, m->group);
-    in->member_id = rig_text(r, m->id);
-    in->member_epoch = m->epoch;
-    const struct consumer_group_heartbeat_response *out =
-        rig_answer(rig_send(r, GROUP_CONSUMER_HEARTBEAT, VERSION, m->group, in));
     cr_assert(eq(i16, out->error_code, KAFKA_NONE));
     m->epoch = out->member_epoch;
     if (out->assignment != NULL) {
@@ -43,27 +38,42 @@ static void speak(struct rig *r, struct person *m, struct consumer_group_heartbe
     }
 }
 
-static struct consumer_group_heartbeat_request *new_request(struct rig *r)
+static struct consumer_group_heartbeat_request *new_request(struct rig *r, const struct person *m)
 {
     struct consumer_group_heartbeat_request *in = rig_alloc(r, 1, sizeof(*in));
     consumer_group_heartbeat_request_init(in);
+    in->group_id = rig_text(r, m->group);
+    in->member_id = rig_text(r, m->id);
+    in->member_epoch = m->epoch;
     return in;
+}
+
+static struct consumer_group_heartbeat_request *
+join_request(struct rig *r, const struct person *m, const char *pattern)
+{
+    struct consumer_group_heartbeat_request *in = new_request(r, m);
+    in->rebalance_timeout_ms = 60000;
+    in->subscribed_topic_regex = rig_text(r, pattern);
+    in->topic_partitions = rig_alloc(r, 1, sizeof(*in->topic_partitions));
+    return in;
+}
+
+static void
+speak(struct rig *r, struct person *m, const struct consumer_group_heartbeat_request *in)
+{
+    hear(m, rig_answer(rig_send(r, GROUP_CONSUMER_HEARTBEAT, VERSION, m->group, in)));
 }
 
 static struct person join(struct rig *r, const char *group, const char *member, const char *pattern)
 {
     struct person m = {.group = group, .id = member};
-    struct consumer_group_heartbeat_request *in = new_request(r);
-    in->rebalance_timeout_ms = 60000;
-    in->subscribed_topic_regex = rig_text(r, pattern);
-    in->topic_partitions = rig_alloc(r, 1, sizeof(*in->topic_partitions));
-    speak(r, &m, in);
+    speak(r, &m, join_request(r, &m, pattern));
     return m;
 }
 
 static void beat(struct rig *r, struct person *m)
 {
-    speak(r, m, new_request(r));
+    speak(r, m, new_request(r, m));
 }
 
 static const char *numbered(struct rig *r, const char *text, int i)
@@ -274,6 +284,19 @@ static size_t count_written(const struct rig *r, const char *pattern)
     return count;
 }
 
+/* How often the text is in it. */
+static size_t count_in(const struct rig_batch *b, const char *text)
+{
+    size_t count = 0;
+    const uint8_t *end = b->bytes + b->size;
+    const uint8_t *at = b->bytes;
+    while ((at = memmem(at, (size_t)(end - at), text, strlen(text))) != NULL) {
+        count++;
+        at++;
+    }
+    return count;
+}
+
 /* A topic each 10 ms: each look writes all names anew. */
 Test(consumer_resolve, topics_are_looked_at_once_a_second)
 {
@@ -356,5 +379,43 @@ Test(consumer_resolve, a_pattern_is_matched_again_if_that_could_not_be_kept)
     rig_pass_ms(r, 3000);
     beat(r, &a);
     cr_assert(eq(sz, a.topics_count, 2));
+    rig_free(r);
+}
+
+/* Topics that come while the first match is on its way to the log: the group is told of them, and
+ * has no pattern yet. */
+Test(consumer_resolve, a_topic_made_while_the_first_match_is_written_is_found)
+{
+    struct rig *r = rig_new();
+    rig_topic(r, "t1", 1);
+    struct person a = {.group = "g", .id = "a"};
+    struct consumer_group_heartbeat_request *in = join_request(r, &a, "t.*");
+    r->is_holding = true;
+    const struct rig_call *call = rig_send(r, GROUP_CONSUMER_HEARTBEAT, VERSION, a.group, in);
+    rig_topic(r, "t2", 1);
+    rig_pass_ms(r, 100);
+    r->is_holding = false;
+    rig_commit_all(r);
+    hear(&a, rig_answer(call));
+    (void)ms_until(r, &a, 2);
+    rig_free(r);
+}
+
+/* Between two turns of a match topics come in front of the one that is next: none is in the record
+ * twice. */
+Test(consumer_resolve, a_name_is_written_once)
+{
+    struct rig *r = rig_new();
+    add_long_topics(r, LONG_TOPICS);
+    (void)join(r, "g", "a", LONG_PATTERN);
+    use_share_ms(r, 0);
+    rig_pass_ms(r, 100);
+    cr_assert(rig_has_reached(r, "consumer_resolve_next_turn"));
+    const size_t before = r->batches_count;
+    rig_topic(r, "a", 1);
+    rig_pass_ms(r, 5000);
+    cr_assert(lt(sz, before, r->batches_count));
+    cr_assert(eq(sz, count_in(&r->batches[before], LONG_PATTERN), 1), "it is matched");
+    cr_assert(eq(sz, count_in(&r->batches[before], "aab"), LONG_TOPICS));
     rig_free(r);
 }

@@ -22,6 +22,7 @@ struct wish {
     int32_t min_bytes;
     int32_t max_bytes;
     int32_t partition_max_bytes;
+    bool opens_session;
 };
 
 static const struct wish plain = {
@@ -47,6 +48,7 @@ static void send_fetch(struct kafka_rig *g, const struct wish *w)
     struct fetch_request in;
     fetch_request_init(&in);
     in.max_wait_ms = MAX_WAIT_MS;
+    in.session_epoch = w->opens_session ? 0 : -1;
     in.min_bytes = w->min_bytes;
     in.max_bytes = w->max_bytes;
     in.topics = &t;
@@ -604,5 +606,59 @@ Test(fetch, sessions_that_nobody_opened_are_refused)
     const struct fetch_response *out = answer(&g);
     cr_assert(eq(int, out->error_code, KAFKA_FETCH_SESSION_ID_NOT_FOUND));
     cr_assert(eq(i32, out->session_id, 0));
+    kafka_rig_done(&g);
+}
+
+/* There is no memory for the partitions of a session: it is waited for, as for data, and the
+ * session stays. It was closed once, with an answer at once, and so every second time. */
+Test(fetch, a_session_waits_for_room)
+{
+    enum { LEFT = 4 << 10 };
+    struct kafka_rig g;
+    setup(&g);
+    struct wish first = plain;
+    first.parts_count = PARTS_MAX;
+    first.opens_session = true;
+    send_fetch(&g, &first);
+    for (int32_t i = 0; i < PARTS_MAX; i++) {
+        end_peek(&g, i, i == 3 ? 500 : 0);
+    }
+    end_cancels(&g);
+    end_read(&g, 3, 500);
+    const int32_t session_id = answer(&g)->session_id;
+    cr_assert(ne(i32, session_id, 0));
+
+    struct arena_budget *all = &g.dispatch->arenas;
+    const size_t held_size = all->size_max - all->size - LEFT;
+    all->size += held_size;
+    struct fetch_request next;
+    fetch_request_init(&next);
+    next.session_id = session_id;
+    next.session_epoch = 1;
+    next.max_wait_ms = MAX_WAIT_MS;
+    next.min_bytes = 1;
+    kafka_rig_send(&g, &FETCH_API, VERSION, &next);
+    kafka_rig_advance(&g, (MAX_WAIT_MS - 100) * 1000);
+    cr_assert(eq(ptr, (void *)answer(&g), NULL), "it would spin");
+    kafka_rig_advance(&g, 200 * 1000);
+    const struct fetch_response *out = answer(&g);
+    cr_assert(out != NULL);
+    cr_assert(eq(int, out->error_code, KAFKA_NONE));
+    cr_assert(eq(i32, out->session_id, session_id));
+    cr_assert(eq(sz, out->responses_count, 0), "nothing changed");
+
+    next.session_epoch = 2;
+    kafka_rig_send(&g, &FETCH_API, VERSION, &next);
+    all->size -= held_size;
+    kafka_rig_advance(&g, 50 * 1000);
+    cr_assert(eq(u32, g.cluster.ops_count, (uint32_t)PARTS_MAX), "it goes on when there is some");
+    for (int32_t i = 0; i < PARTS_MAX; i++) {
+        end_peek(&g, i, i == 3 ? 500 : 0);
+    }
+    end_cancels(&g);
+    end_read(&g, 3, 500);
+    out = answer(&g);
+    cr_assert(eq(sz, out->responses[0].partitions_count, 1), "what changed");
+    cr_assert(eq(i32, out->responses[0].partitions[0].partition_index, 3));
     kafka_rig_done(&g);
 }
