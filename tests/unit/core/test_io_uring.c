@@ -376,6 +376,25 @@ Test(io_uring, pooled_receives_wait_for_a_buffer)
     rig_done(&r);
 }
 
+/* Two receives are a turn of the loop and a call to the kernel more. */
+Test(io_uring, a_batch_of_64_kib_and_its_request_come_in_one_pooled_receive)
+{
+    enum { REQUEST_SIZE = (64 << 10) + 1024 };
+    static uint8_t request[REQUEST_SIZE];
+    struct rig r;
+    rig_init(&r);
+    int fds[2];
+    socket_pair(fds);
+    cr_assert(eq(long, write(fds[0], request, REQUEST_SIZE), REQUEST_SIZE));
+    struct io_op op =
+        rig_call(&r, (struct io_op){.kind = IO_RECV, .fd = fds[1], .flags = IO_FLAG_POOLED});
+    cr_assert(eq(u64, op.done_size, REQUEST_SIZE));
+    io_recv_buffer_return(&r.io, op.buf);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+    rig_done(&r);
+}
+
 Test(io_uring, cancel_ends_a_wait)
 {
     struct rig r;
