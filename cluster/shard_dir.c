@@ -308,6 +308,7 @@ enum err shard_dir_open(struct shard_dir *dir)
     enum err e = flusher_new(dir->s,
                              &(struct flusher_options){
                                  .is_shared = dir->settings->is_flush_shared,
+                                 .quiet_fd = dir->settings->quiet_fd,
                                  .stats_labels = dir->stats_labels,
                                  .context = dir,
                                  .on_failed = on_flush_failed,

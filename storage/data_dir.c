@@ -143,6 +143,11 @@ static enum err check_file_system(struct opening *o)
                       o->path,
                       o->d.fs.type);
     }
+    struct io_fs_info logs;
+    if (io_fs_info(&o->s->io, path_of(o, "logs"), &logs) == ERR_OK &&
+        logs.device_id != o->d.fs.device_id) {
+        o->d.fs.is_flush_shared = false; /* A mount, or a link elsewhere. */
+    }
     return ERR_OK;
 }
 

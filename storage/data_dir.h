@@ -27,8 +27,8 @@ enum {
 
 struct data_dir {
     char *path;
-    int lock_handle;
-    struct io_fs_info fs;
+    int lock_handle;      /* Of LOCK, which is never written: a flusher's quiet file. */
+    struct io_fs_info fs; /* No shared flush, either, if logs/ lies elsewhere. */
     struct uuid cluster_id;
     struct uuid directory_id;
     struct uuid controller_directory_id;

@@ -30,6 +30,7 @@ struct file_flush {
 struct flusher {
     struct shard *s;
     bool is_shared;
+    int quiet_fd; /* 0 = none. */
     bool is_failed;
     bool is_flushing; /* rounds[!writing] is on its way to the disk. */
     uint8_t writing;  /* Index of the round that takes clients in. */
@@ -94,6 +95,7 @@ enum err flusher_new(struct shard *s, const struct flusher_options *o, struct fl
     }
     f->s = s;
     f->is_shared = o->is_shared;
+    f->quiet_fd = o->is_shared ? o->quiet_fd : 0;
     f->context = o->context;
     f->on_failed = o->on_failed;
     f->ops_count = ops_count;
@@ -389,7 +391,7 @@ static enum err remember_fd(struct flusher *f, struct round *r, int fd)
         r->fds = fds;
         r->fds_capacity = capacity;
     }
-    r->fds[r->fds_count++] = fd;
+    r->fds[r->fds_count++] = f->quiet_fd > 0 ? f->quiet_fd : fd;
     return ERR_OK;
 }
 

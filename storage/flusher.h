@@ -21,6 +21,9 @@
  * Callbacks come from the loop, never inside flusher_ask. In on_flushed a client may ask again. A
  * client must stay alive and keep its files open while it is in a round.
  *
+ * A shared flush is that of a quiet file, so what it covers it covers as the device's, never
+ * because it was the file's own.
+ *
  * Only overwrites of blocks whose extents are durable may ride a shared flush; births and growth of
  * files use their own fsync (segment_birth.c, segment_fill.c).
  *
@@ -62,7 +65,11 @@ struct flush_client {
 void flush_client_init(struct flush_client *c, const struct flush_client_ops *ops);
 
 struct flusher_options {
-    bool is_shared;           /* io_fs_info said that one flush covers all files. */
+    bool is_shared; /* io_fs_info said that one flush covers all files. */
+    /* With is_shared: a file of that file system which nobody writes. It is flushed in place of
+     * those that were: the device's cache goes, and no file's times with it, which some file
+     * systems write and wait for first. 0 = none: the first file of the round is. */
+    int quiet_fd;
     const char *stats_labels; /* Must outlive the flusher; NULL = the shard's. */
     void *context;
     /* Called once when a write or flush failed for good; the flusher has then let go of all its

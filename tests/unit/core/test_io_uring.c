@@ -424,6 +424,25 @@ Test(io_uring, a_pooled_receive_finds_the_buffers_that_came_back_before_it_was_h
     rig_done(&r);
 }
 
+/* Two receives are a turn of the loop and a call to the kernel more. */
+Test(io_uring, a_batch_of_64_kib_and_its_request_come_in_one_pooled_receive)
+{
+    enum { REQUEST_SIZE = (64 << 10) + 1024 };
+    static uint8_t request[REQUEST_SIZE];
+    struct rig r;
+    rig_init(&r);
+    int fds[2];
+    socket_pair(fds);
+    cr_assert(eq(long, write(fds[0], request, REQUEST_SIZE), REQUEST_SIZE));
+    struct io_op op =
+        rig_call(&r, (struct io_op){.kind = IO_RECV, .fd = fds[1], .flags = IO_FLAG_POOLED});
+    cr_assert(eq(u64, op.done_size, REQUEST_SIZE));
+    io_recv_buffer_return(&r.io, op.buf);
+    (void)close(fds[0]);
+    (void)close(fds[1]);
+    rig_done(&r);
+}
+
 Test(io_uring, cancel_ends_a_wait)
 {
     struct rig r;
@@ -475,6 +494,19 @@ Test(io_uring, wake_ends_the_wait_of_another_ring)
     r.backend->ops->wait(r.backend, UINT64_MAX); /* Would hang without the wake. */
     cr_assert(eq(sz, io_run_completions(&r.io, 16), 0));
     io_uring_backend_free(other);
+    rig_done(&r);
+}
+
+/* What a shared flush is: of a file that is locked and never written. */
+Test(io_uring, a_lock_can_be_flushed)
+{
+    struct rig r;
+    rig_init(&r);
+    int handle;
+    cr_assert(eq(int, io_lock(&r.io, r.path, &handle), ERR_OK));
+    cr_assert(
+        eq(int, rig_call(&r, (struct io_op){.kind = IO_FDATASYNC, .fd = handle}).result, ERR_OK));
+    io_unlock(&r.io, handle);
     rig_done(&r);
 }
 

@@ -286,6 +286,34 @@ Test(data_dir, a_file_system_without_direct_io_is_refused)
     disk_sim_free(disk);
 }
 
+/* One flush serves only what lies on one file system. Here each directory of the root has its own.
+ */
+Test(data_dir, logs_on_another_file_system_share_no_flush)
+{
+    struct sim_shard ss;
+    struct data_dir d;
+    char why[DATA_WHY_SIZE] = {0};
+    struct disk_sim *disk = disk_sim_new(&(struct disk_sim_options){
+        .is_direct_capable = true, .is_flush_shared = true, .are_roots_volumes = true});
+    sim_shard_init(&ss, disk, 1);
+    cr_assert(eq(int, data_dir_open(ss.s, "/", 3, why, &d), ERR_OK), "%s", why);
+    cr_assert(d.fs.is_flush_shared, "they will be made where the directory is");
+    data_dir_close(ss.s, &d);
+    make_dir(&ss, "/logs");
+    cr_assert(eq(int, data_dir_open(ss.s, "/", 3, why, &d), ERR_OK), "%s", why);
+    cr_assert(not(d.fs.is_flush_shared));
+    data_dir_close(ss.s, &d);
+
+    cr_assert(eq(int, open_dir(&ss, 3, why, &d), ERR_OK));
+    data_dir_close(ss.s, &d);
+    make_dir(&ss, "/data/logs");
+    cr_assert(eq(int, open_dir(&ss, 3, why, &d), ERR_OK));
+    cr_assert(d.fs.is_flush_shared);
+    data_dir_close(ss.s, &d);
+    sim_shard_done(&ss);
+    disk_sim_free(disk);
+}
+
 Test(data_dir, a_missing_parent_is_named)
 {
     struct sim_shard ss;

@@ -37,6 +37,7 @@ struct rig {
     struct flusher *f;
     int failures;
     enum err failure;
+    int quiet_fd;
     int files[CLIENTS_MAX];
     struct client clients[CLIENTS_MAX];
 };
@@ -110,10 +111,13 @@ static struct rig *rig_new(bool is_shared, uint64_t seed)
     struct rig *r = calloc(1, sizeof(*r));
     r->disk = sim_disk_new();
     sim_shard_init(&r->ss, r->disk, seed);
+    cr_assert(eq(int, io_lock(&r->ss.s->io, "/LOCK", &r->quiet_fd), ERR_OK));
     cr_assert(eq(int,
                  flusher_new(r->ss.s,
-                             &(struct flusher_options){
-                                 .is_shared = is_shared, .context = r, .on_failed = on_failed},
+                             &(struct flusher_options){.is_shared = is_shared,
+                                                       .quiet_fd = r->quiet_fd,
+                                                       .context = r,
+                                                       .on_failed = on_failed},
                              &r->f),
                  ERR_OK));
     for (int i = 0; i < CLIENTS_MAX; i++) {
@@ -141,6 +145,7 @@ static void rig_free(struct rig *r)
             cr_assert(eq(int, io_call(&r->ss.s->io, &op), ERR_OK));
         }
     }
+    io_unlock(&r->ss.s->io, r->quiet_fd);
     sim_shard_done(&r->ss);
     disk_sim_free(r->disk);
     free(r);
@@ -169,6 +174,34 @@ Test(flusher, clients_of_one_turn_share_one_flush)
     cr_assert(eq(u64, flusher_stats(r->f)->clients, CLIENTS_MAX));
     cr_assert(flusher_is_idle(r->f));
     rig_free(r);
+}
+
+/* A shared flush is of the quiet file alone; a flush for each file is never of it. */
+Test(flusher, the_quiet_file_is_flushed_in_place_of_those_written)
+{
+    for (int is_shared = 0; is_shared < 2; is_shared++) {
+        struct rig *r = rig_new(is_shared != 0, 11);
+        io_fault_add(&r->ss.io_fault,
+                     &(struct io_fault_rule){.kind = IO_FDATASYNC,
+                                             .fd = r->quiet_fd,
+                                             .at = 2,
+                                             .action = IO_FAULT_FAIL,
+                                             .code = EIO});
+        io_fault_add(
+            &r->ss.io_fault,
+            &(struct io_fault_rule){.kind = IO_FDATASYNC, .fd = IO_FAULT_ANY, .at = UINT32_MAX});
+        for (int i = 0; i < CLIENTS_MAX; i++) {
+            ask(r, i);
+        }
+        sim_shard_settle(&r->ss);
+        cr_assert(eq(u32, io_fault_seen(&r->ss.io_fault, 0), is_shared != 0 ? 1 : 0));
+        cr_assert(eq(u32, io_fault_seen(&r->ss.io_fault, 1), is_shared != 0 ? 1 : CLIENTS_MAX / 2));
+        ask(r, 0);
+        sim_shard_settle(&r->ss);
+        cr_assert(eq(int, flusher_is_failed(r->f), is_shared != 0), "its failure is the disk's");
+        cr_assert(eq(int, r->clients[0].flushed, is_shared != 0 ? 1 : 2));
+        rig_free(r);
+    }
 }
 
 Test(flusher, every_touched_file_is_flushed_once_where_flushes_are_not_shared)
