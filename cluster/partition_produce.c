@@ -188,12 +188,13 @@ judge(struct partition *p, const struct batch_header *h, struct producer_verdict
 
 /* ---- append ---- */
 
-/* The bytes of the batch are in the log's tail, or refused: the client's buffer is free. */
+/* The bytes of the batch are in the log's tail, or refused: the client's buffer is free. That wakes
+ * nobody who does not wait for memory: the answer follows. */
 static void send_copied(struct partition *p, struct partition_op *op)
 {
     if (op->in.produce.on_copied != NULL) {
         op->copied_msg.next_hop = &op->copied_route;
-        xmsg_send(p->env->s, &op->copied_msg);
+        xmsg_send_quietly(p->env->s, &op->copied_msg);
     }
 }
 

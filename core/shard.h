@@ -81,6 +81,9 @@ struct shard {
 
     struct shard_counters counters;
 
+    /* Who waits for what quiet messages give back, beside the waiters of bufs: see xmsg.h. */
+    uint32_t quiet_waiters_count;
+
     /* Private to shard.c. */
     bool has_loop_ended;
     bool is_submit_put_off;   /* The last turn left what it began for this one to submit. */

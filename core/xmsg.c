@@ -29,6 +29,7 @@ struct xmsg_ring {
 
 struct shard_slot {
     _Alignas(CACHE_LINE_SIZE) _Atomic(bool) is_sleeping;
+    _Atomic(bool) hears_quiet; /* While it sleeps: quiet messages wake it, too. */
     _Atomic(struct shard *) shard;
 };
 
@@ -44,8 +45,10 @@ struct xmsg_port {
     uint16_t id;
     uint16_t turn_first;     /* Which ring comes first in this turn, so that none starves. */
     uint32_t outboxes_count; /* Messages in all outboxes. */
-    uint64_t sent_to[SHARDS_MAX / 64]; /* Destinations that may need waking. */
-    struct list outboxes[];            /* struct xmsg, per destination. */
+    /* Destinations that may need waking. */
+    uint64_t sent_to[SHARDS_MAX / 64];
+    uint64_t sent_quietly_to[SHARDS_MAX / 64];
+    struct list outboxes[]; /* struct xmsg, per destination. */
 };
 
 static struct xmsg_ring *ring_of(const struct shard_group *g, uint16_t from, uint16_t to)
@@ -119,6 +122,7 @@ enum err shard_group_new(uint16_t count, struct shard_group **ret_group)
     g->ring_capacity = ring_capacity_for(count);
     for (uint16_t i = 0; i < count; i++) {
         atomic_init(&g->slots[i].is_sleeping, false);
+        atomic_init(&g->slots[i].hears_quiet, false);
         atomic_init(&g->slots[i].shard, NULL);
     }
     g->rings = calloc((size_t)count * count, sizeof(struct xmsg_ring *));
@@ -194,7 +198,7 @@ void xmsg_port_free(struct xmsg_port *port)
     free(port);
 }
 
-void xmsg_send(struct shard *from, struct xmsg *m)
+static void send(struct shard *from, struct xmsg *m, uint64_t *sent_to)
 {
     struct xmsg_port *port = from->port;
     uint16_t to = m->next_hop->shard;
@@ -203,7 +207,7 @@ void xmsg_send(struct shard *from, struct xmsg *m)
         list_push_back(&from->inbox, &m->link);
         return;
     }
-    port->sent_to[to / 64] |= 1ull << (to % 64);
+    sent_to[to / 64] |= 1ull << (to % 64);
     /* Behind what overflowed before, or the order would be lost. */
     struct list *outbox = &port->outboxes[to];
     if (list_is_empty(outbox) && ring_push(ring_of(port->group, port->id, to), m)) {
@@ -212,6 +216,16 @@ void xmsg_send(struct shard *from, struct xmsg *m)
     list_push_back(outbox, &m->link);
     port->outboxes_count++;
     from->counters.messages_overflowed++;
+}
+
+void xmsg_send(struct shard *from, struct xmsg *m)
+{
+    send(from, m, from->port->sent_to);
+}
+
+void xmsg_send_quietly(struct shard *from, struct xmsg *m)
+{
+    send(from, m, from->port->sent_quietly_to);
 }
 
 void xmsg_forward(struct shard *here, struct xmsg *m)
@@ -302,6 +316,14 @@ static void wake_if_sleeping(struct shard *s, uint16_t to)
     s->io.backend->ops->wake(s->io.backend, other->io.backend);
 }
 
+static void wake_if_it_hears(struct shard *s, uint16_t to)
+{
+    struct shard_slot *slot = &s->port->group->slots[to];
+    if (atomic_exchange_explicit(&slot->hears_quiet, false, memory_order_acq_rel)) {
+        wake_if_sleeping(s, to);
+    }
+}
+
 void xmsg_flush(struct shard *s)
 {
     struct xmsg_port *port = s->port;
@@ -313,10 +335,19 @@ void xmsg_flush(struct shard *s)
         }
     }
     for (size_t i = 0; i * 64 < port->group->count; i++) {
-        while (port->sent_to[i] != 0) {
-            uint16_t bit = (uint16_t)__builtin_ctzll(port->sent_to[i]);
-            port->sent_to[i] &= port->sent_to[i] - 1;
-            wake_if_sleeping(s, (uint16_t)(i * 64 + bit));
+        uint64_t loudly_to = port->sent_to[i];
+        uint64_t quietly_to = port->sent_quietly_to[i];
+        if ((loudly_to | quietly_to) == 0) {
+            continue;
+        }
+        quietly_to &= ~loudly_to;
+        port->sent_to[i] = 0;
+        port->sent_quietly_to[i] = 0;
+        for (; loudly_to != 0; loudly_to &= loudly_to - 1) {
+            wake_if_sleeping(s, (uint16_t)(i * 64 + (size_t)__builtin_ctzll(loudly_to)));
+        }
+        for (; quietly_to != 0; quietly_to &= quietly_to - 1) {
+            wake_if_it_hears(s, (uint16_t)(i * 64 + (size_t)__builtin_ctzll(quietly_to)));
         }
     }
 }
@@ -340,6 +371,8 @@ bool xmsg_has_work(const struct shard *s)
 bool xmsg_begin_sleep(struct shard *s)
 {
     struct shard_slot *slot = &s->port->group->slots[s->id];
+    const bool hears_quiet = s->quiet_waiters_count > 0 || buf_pool_has_waiters(s->bufs);
+    (void)atomic_exchange_explicit(&slot->hears_quiet, hears_quiet, memory_order_acq_rel);
     (void)atomic_exchange_explicit(&slot->is_sleeping, true, memory_order_acq_rel);
     if (has_arrived(s->port)) {
         xmsg_end_sleep(s);
@@ -352,4 +385,5 @@ void xmsg_end_sleep(struct shard *s)
 {
     struct shard_slot *slot = &s->port->group->slots[s->id];
     atomic_store_explicit(&slot->is_sleeping, false, memory_order_relaxed);
+    atomic_store_explicit(&slot->hears_quiet, false, memory_order_relaxed);
 }

@@ -31,5 +31,11 @@ struct xmsg {
  */
 void xmsg_send(struct shard *from, struct xmsg *m);
 
+/* The same for what may be late: m does not wake a shard that sleeps, but is run in its order when
+ * that wakes for anything else. Only for what gives something back, and is followed by a message
+ * that is not quiet. A shard in which somebody waits (quiet_waiters_count, waiters of the buf pool)
+ * is woken all the same. */
+void xmsg_send_quietly(struct shard *from, struct xmsg *m);
+
 /* m->next_hop++ and send. */
 void xmsg_forward(struct shard *here, struct xmsg *m);

@@ -3,12 +3,14 @@
  * One single-producer single-consumer ring per ordered pair of shards. This module holds all the
  * atomics of the program:
  *   ring.tail   written by the producer, ring.head by the consumer; release/acquire
- *   is_sleeping of a shard: set by itself before it sleeps, taken by whoever wakes it
+ *   is_sleeping, hears_quiet of a shard: set by itself before it sleeps, taken by whoever wakes it
  *   shards[]    published once by shard_init
  *
  * Why no wake is lost: both sides use a read-modify-write on is_sleeping. If the sender's comes
  * second, it sees true and wakes. If it comes first, the sleeper's exchange synchronizes with it
- * and therefore sees the message when it looks into the rings once more before it sleeps.
+ * and therefore sees the message when it looks into the rings once more before it sleeps. The same
+ * holds of hears_quiet, which the sleeper sets first and a sender of quiet messages takes first: it
+ * goes on to is_sleeping only if it saw true.
  */
 #pragma once
 

@@ -373,6 +373,7 @@ static void try_free(struct conn *c)
     assert(list_is_empty(&c->sending));
     assert_cmp(c->frames_size, ==, 0);
     assert_cmp(c->answers_size, ==, 0);
+    assert(!c->is_blocked);
     stream_free(c->stream);
     list_remove(&c->task.link);
     list_remove(&c->link);

@@ -69,7 +69,8 @@ struct conn {
     uint8_t prefix[CONN_PREFIX_SIZE];
     uint32_t prefix_size;
     bool is_paused;  /* stream_pause is in force. */
-    bool is_blocked; /* The next frame may not begin, or incoming not get all of its memory. */
+    bool is_blocked; /* The next frame may not begin, or incoming not get all of its memory. Counted
+                      * in the shard's quiet_waiters_count. */
     bool is_receiving_into; /* The rest of incoming comes by on_received. */
     bool is_eof;            /* The peer sends no more. */
     struct conn_request *incoming;

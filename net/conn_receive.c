@@ -41,6 +41,19 @@ static void refuse_frame(struct conn *c, uint32_t length)
     conn_end(c);
 }
 
+/* What lets it go on may come from another shard, quietly (core/xmsg.h). */
+static void set_blocked(struct conn *c, bool is_blocked)
+{
+    struct shard *s = c->server->shard;
+    if (is_blocked && !c->is_blocked) {
+        s->quiet_waiters_count++;
+    } else if (!is_blocked && c->is_blocked) {
+        assert_cmp(s->quiet_waiters_count, >, 0);
+        s->quiet_waiters_count--;
+    }
+    c->is_blocked = is_blocked;
+}
+
 static bool is_at_limit(const struct conn *c, uint32_t length)
 {
     const struct conn_limits *l = &c->server->limits;
@@ -72,13 +85,13 @@ static struct buf *frame_alloc(struct conn *c, size_t size, size_t missing)
     /* One is always let in: otherwise a frame above the limit would wait for ever. */
     if (announced > 0 && cs->announced_size > 0 &&
         cs->announced_size + announced > cs->announced_size_max) {
-        c->is_blocked = true;
+        set_blocked(c, true);
         list_push_back(&cs->announce_waiters, &c->announce_link);
         return NULL;
     }
     struct buf *b = buf_alloc(cs->shard->bufs, size, BUF_CLIENT);
     if (b == NULL) {
-        c->is_blocked = true;
+        set_blocked(c, true);
         buf_pool_wait(cs->shard->bufs, &c->waiter);
         return NULL;
     }
@@ -123,7 +136,7 @@ static bool begin_frame(struct conn *c, size_t size_at_hand)
         return false;
     }
     if (is_at_limit(c, length)) {
-        c->is_blocked = true;
+        set_blocked(c, true);
         return false;
     }
     struct buf *b = frame_alloc(c, first_size(c, length, size_at_hand), length);
@@ -134,7 +147,7 @@ static bool begin_frame(struct conn *c, size_t size_at_hand)
     if (r == NULL) {
         buf_unref(b);
         withdraw_announcement(c);
-        c->is_blocked = true;
+        set_blocked(c, true);
         buf_pool_wait(cs->shard->bufs, &c->waiter);
         return false;
     }
@@ -346,7 +359,7 @@ bool conn_receive_retry(struct conn *c)
     if (!c->is_blocked || is_waiting || c->state != CONN_OPEN) {
         return false;
     }
-    c->is_blocked = false;
+    set_blocked(c, false);
     size_t left = c->spill_size - c->spill_pos;
     size_t used = consume(c, left == 0 ? NULL : c->spill + c->spill_pos, left);
     if (c->state != CONN_OPEN) {
@@ -382,7 +395,7 @@ void conn_receive_stop(struct conn *c)
 {
     buf_pool_cancel_wait(c->server->shard->bufs, &c->waiter);
     list_remove(&c->announce_link);
-    c->is_blocked = false;
+    set_blocked(c, false);
     spill_free(c);
     if (!c->is_receiving_into) {
         conn_receive_drop(c);

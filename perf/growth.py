@@ -9,6 +9,7 @@ Writes perf/results/<date>-growth.{json,md}.
 """
 import argparse
 import collections
+import concurrent.futures
 import contextlib
 import datetime
 import json
@@ -68,6 +69,15 @@ def load(node, **options):
     before = cpu_ms(node.process.pid)
     done = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     return done | {"cpu_s_per_million": (cpu_ms(node.process.pid) - before) / 1000 / done["records"] * 1e6}
+
+
+def load_all(nodes, rate, conns, **options):
+    """The load in equal parts, at once: CPU per message of all, the worst p99."""
+    share = {"rate": rate // len(nodes), "conns": conns // len(nodes)}
+    with concurrent.futures.ThreadPoolExecutor() as pool:
+        parts = list(pool.map(lambda node: load(node, **share, **options), nodes))
+    return {"cpu_s_per_million": sum(part["cpu_s_per_million"] * part["records"] for part in parts) /
+            sum(part["records"] for part in parts), "p99_us": max(part["p99_us"] for part in parts)}
 
 
 def create(node, topic, partitions):
@@ -154,26 +164,32 @@ def growth_producers(rounds):
 
 
 def growth_shards(rounds):
-    """G22: what a second shard costs where one would do. The same rate at a node with one and with two: 400 requests a
-    second of 63 records of 1 KiB, and 4,000 of one; 4 partitions, 8 connections, so that half of the requests come in on
-    the other shard. Goal: CPU per million <= 1.05."""
+    """G22: what a second shard costs. 400 requests a second of 63 records of 1 KiB, and 4,000 of one, into 4 partitions
+    over 32 connections, at one node with two shards, where about half of the requests come in on the other one; at two nodes
+    with one each, half of the requests to either, at once; at one node with one. same_load, two shards to two nodes: the
+    same processors have the same to do, so this is the tax; goal: CPU per million <= 1.05. same_rate, to one shard: that,
+    and what shards lose that are half as busy, where fewer requests share a turn and a flush."""
     kinds = {"64 KiB batches": {"records": 63, "rate": 400}, "single records": {"records": 1, "rate": 4000}}
     result = {}
-    with Node(fresh_dir("growth_one") / "data", "--set", "coreflume.cores=0") as one, \
+    with Node(fresh_dir("growth_first") / "data", "--set", "coreflume.cores=0") as first, \
+         Node(fresh_dir("growth_second") / "data", "--set", "coreflume.cores=1") as second, \
          Node(fresh_dir("growth_two") / "data", "--set", "coreflume.cores=0-1") as two:
-        for node in (one, two):
+        plan = (("two", [two]), ("apart", [first, second]), ("one", [first]))
+        for node in (first, second, two):
             create(node, "load", 4)
-            load(node, partitions=4, conns=8, window=16, seconds=2, warmup=0, records=63, rate=400)
+            load(node, partitions=4, conns=32, window=16, seconds=2, warmup=0, records=63, rate=400)
         for kind, options in kinds.items():
             cpu, p99 = collections.defaultdict(list), collections.defaultdict(list)
             for turn in range(rounds):
-                for name, node in (("one", one), ("two", two))[::1 if turn % 2 == 0 else -1]:
-                    done = load(node, partitions=4, conns=8, window=16, seconds=5, warmup=0, record=1024, **options)
+                for name, nodes in plan[::1 if turn % 2 == 0 else -1]:
+                    done = load_all(nodes, partitions=4, conns=32, window=16, seconds=5, warmup=0, record=1024, **options)
                     cpu[name].append(done["cpu_s_per_million"])
                     p99[name].append(done["p99_us"])
-            result[kind] = {"cpu_s_per_million_one": median(cpu["one"]), "cpu_s_per_million_two": median(cpu["two"]),
-                            "cpu_ratio": median([b / a for a, b in zip(cpu["one"], cpu["two"])]),
-                            "p99_us_one": median(p99["one"]), "p99_us_two": median(p99["two"])}
+            result[kind] = {
+                **{f"cpu_s_per_million_{name}": median(values) for name, values in cpu.items()},
+                "cpu_ratio_same_load": median([a / b for a, b in zip(cpu["two"], cpu["apart"])]),
+                "cpu_ratio_same_rate": median([a / b for a, b in zip(cpu["two"], cpu["one"])]),
+                **{f"p99_us_{name}": median(values) for name, values in p99.items()}}
     return result
 
 

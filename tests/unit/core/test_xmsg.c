@@ -7,6 +7,7 @@
 #include "core/io_uring.h"
 #include "core/shard.h"
 #include "core/thread.h"
+#include "core/xmsg_priv.h"
 
 #include "tests/support/fake_backend.h"
 
@@ -175,6 +176,61 @@ Test(xmsg, ones_own_shard_is_no_special_case)
     rig_free(r);
 }
 
+/* Shard 1 sleeps while shard 0 sends it m; whether that wakes it. */
+static bool
+wakes_sleeper(struct rig *r, struct numbered *m, void (*send)(struct shard *from, struct xmsg *m))
+{
+    struct shard *sender = &r->nodes[0].shard;
+    const uint64_t wakes_sent = sender->counters.wakes_sent;
+    cr_assert(xmsg_begin_sleep(&r->nodes[1].shard));
+    send(sender, &m->msg);
+    (void)shard_turn(sender);
+    xmsg_end_sleep(&r->nodes[1].shard);
+    return sender->counters.wakes_sent > wakes_sent;
+}
+
+static void on_memory(struct buf_waiter *w)
+{
+    (void)w;
+}
+
+Test(xmsg, a_quiet_message_wakes_only_who_waits_for_it)
+{
+    enum { MESSAGES_COUNT = 6 };
+    struct rig *r = rig_new();
+    struct shard *sleeper = &r->nodes[1].shard;
+    struct numbered ms[MESSAGES_COUNT];
+    uint32_t next_number = 0;
+    for (uint32_t i = 0; i < MESSAGES_COUNT; i++) {
+        ms[i] = (struct numbered){.number = i, .next_number = &next_number};
+        ms[i].route[0] = (struct xmsg_hop){.shard = 1, .run = check_number};
+        ms[i].msg.next_hop = ms[i].route;
+    }
+
+    cr_assert(not(wakes_sleeper(r, &ms[0], xmsg_send_quietly)));
+    cr_assert(not(xmsg_begin_sleep(sleeper)), "it is there, and run before the next sleep");
+    rig_settle(r);
+    cr_assert(not(wakes_sleeper(r, &ms[1], xmsg_send_quietly)));
+    xmsg_send(&r->nodes[0].shard, &ms[2].msg);
+    rig_settle(r);
+    cr_assert(eq(u32, next_number, 3), "in the order they were sent");
+    cr_assert(wakes_sleeper(r, &ms[3], xmsg_send));
+    rig_settle(r);
+
+    sleeper->quiet_waiters_count++;
+    cr_assert(wakes_sleeper(r, &ms[4], xmsg_send_quietly));
+    rig_settle(r);
+    sleeper->quiet_waiters_count--;
+
+    struct buf_waiter waiter = {.on_memory = on_memory};
+    buf_pool_wait(sleeper->bufs, &waiter);
+    cr_assert(wakes_sleeper(r, &ms[5], xmsg_send_quietly));
+    rig_settle(r);
+    buf_pool_cancel_wait(sleeper->bufs, &waiter);
+    cr_assert(eq(u32, next_number, MESSAGES_COUNT));
+    rig_free(r);
+}
+
 /* Two threads, sleeping whenever they can: a burst goes out, comes home in order, then the next
  * one. A lost wake would hang the test. */
 enum {
@@ -191,6 +247,7 @@ struct ping {
     uint32_t burst_size;
     uint32_t burst_home;
     uint32_t bursts_left;
+    bool is_quiet; /* On the way home. */
     struct task send_burst;
     struct xmsg stop;
     struct xmsg_hop stop_route[2];
@@ -229,6 +286,18 @@ static void on_home(struct shard *here, struct xmsg *m)
     }
 }
 
+static void check_number_and_go_home(struct shard *here, struct xmsg *m)
+{
+    const struct ping_message *pm = container_of(m, struct ping_message, numbered.msg);
+    if (!pm->ping->is_quiet) {
+        check_number_and_go_on(here, m);
+        return;
+    }
+    check_number(here, m);
+    m->next_hop++;
+    xmsg_send_quietly(here, m);
+}
+
 static void send_burst(struct task *t)
 {
     struct ping *p = container_of(t, struct ping, send_burst);
@@ -242,7 +311,7 @@ static void send_burst(struct task *t)
         pm->ping = p;
         pm->numbered.number = p->sent_next++;
         pm->numbered.next_number = &p->there_next;
-        pm->numbered.route[0] = (struct xmsg_hop){.shard = 1, .run = check_number_and_go_on};
+        pm->numbered.route[0] = (struct xmsg_hop){.shard = 1, .run = check_number_and_go_home};
         pm->numbered.route[1] = (struct xmsg_hop){.shard = 0, .run = on_home};
         pm->numbered.msg.next_hop = pm->numbered.route;
         xmsg_send(s, &pm->numbered.msg);
@@ -262,10 +331,11 @@ static void check_ping(const struct ping *p)
     cr_assert(lt(u64, 0, p->rig->nodes[0].shard.counters.wakes_sent));
 }
 
-Test(xmsg, two_threads_lose_no_wake_and_keep_order)
+static void run_two_threads(bool is_quiet)
 {
     struct rig *r = rig_new();
-    struct ping p = {.rig = r, .bursts_left = BURSTS_COUNT};
+    struct ping p = {.rig = r, .bursts_left = BURSTS_COUNT, .is_quiet = is_quiet};
+    r->nodes[0].shard.quiet_waiters_count = is_quiet ? 1 : 0;
     task_init(&p.send_burst, "send_burst", send_burst);
     shard_post(&r->nodes[0].shard, &p.send_burst);
     struct thread threads[2];
@@ -278,6 +348,16 @@ Test(xmsg, two_threads_lose_no_wake_and_keep_order)
     }
     check_ping(&p);
     rig_free(r);
+}
+
+Test(xmsg, two_threads_lose_no_wake_and_keep_order)
+{
+    run_two_threads(false);
+}
+
+Test(xmsg, two_threads_lose_no_quiet_wake_that_is_waited_for)
+{
+    run_two_threads(true);
 }
 
 /* The same on real rings, as the broker runs: each thread makes its ring and its shard. */

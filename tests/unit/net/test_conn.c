@@ -362,6 +362,7 @@ Test(conn, frames_size_max_pauses_reading)
     send_frame(&g, p, "P3", 150 << 10);
     expect_started(&g, "P");
     cr_assert(fake_peer_is_paused(p));
+    cr_assert(eq(u32, g.ts.shard.quiet_waiters_count, 1), "another shard is to tell at once");
     struct conn_request *first = g.parked[0];
     conn_request_drop_frame(first);
     conn_request_drop_frame(first);
@@ -373,6 +374,7 @@ Test(conn, frames_size_max_pauses_reading)
     conn_answer_nothing(first);
     run(&g);
     expect_started(&g, "PPP"); /* Above the limit, but alone. */
+    cr_assert(eq(u32, g.ts.shard.quiet_waiters_count, 0));
     answer_frame(g.parked[2]);
     rig_done(&g);
 }
