@@ -68,7 +68,7 @@ def load(node, **options):
     command = [LOAD, "--broker", node.kafka, *(word for key, value in options.items() for word in (f"--{key}", str(value)))]
     before = cpu_ms(node.process.pid)
     done = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
-    return done | {"cpu_s_per_million": (cpu_ms(node.process.pid) - before) / 1000 / done["records"] * 1e6}
+    return done | {"cpu_s_per_million": (cpu_ms(node.process.pid) - before) / 1000 / done["all_records"] * 1e6}
 
 
 def load_all(nodes, rate, conns, **options):

@@ -8,9 +8,11 @@
  *   load --broker HOST:PORT --topic T [--partitions N] [--conns N] [--window N] [--record BYTES]
  *        [--records N] [--acks -1|0|1] [--seconds S] [--warmup S] [--rate REQUESTS_PER_SECOND]
  *
- * Prints one line of JSON: records and bytes acknowledged after the warm-up, latency percentiles in
- * microseconds (from send, or when it was due, to answer), the generator's own CPU seconds. The
- * topic must exist.
+ * Prints one line of JSON: records and bytes acknowledged after the warm-up, all_records with those
+ * of the warm-up, latency percentiles in microseconds (from send, or when it was due, to answer),
+ * the generator's own CPU seconds. At the end what was sent or due is waited for, so that a stall
+ * then is among the latencies: with its age, and as an error, if it never comes. What is refused is
+ * an error and nothing else. The topic must exist.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -37,6 +39,7 @@ enum {
     WINDOW_MAX = 256,
     CONNS_MAX = 4096,
     CORRELATION_POS = 8, /* Length prefix, api key, version. */
+    DRAIN_US_MAX = 10 * 1000 * 1000,
 };
 
 struct options {
@@ -74,9 +77,11 @@ struct run {
     uint32_t *latencies_us;
     size_t latencies_count;
     size_t latencies_capacity;
-    uint64_t answers_count;
+    uint64_t answers_count;     /* From count_from_us to end_us. */
+    uint64_t all_answers_count; /* From the start, to the last. */
     uint64_t started_us;
     uint64_t count_from_us;
+    uint64_t end_us; /* Nothing that is due later is sent. */
     uint64_t errors_count;
 };
 
@@ -162,18 +167,23 @@ static void conn_open(struct run *r, struct conn *c)
     (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-static void record_latency(struct run *r, uint64_t sent_us, uint64_t at_us)
+static void add_latency(struct run *r, uint64_t from_us, uint64_t at_us)
 {
-    if (at_us < r->count_from_us) {
-        return;
-    }
-    r->answers_count++;
     if (r->latencies_count == r->latencies_capacity) {
         r->latencies_capacity = r->latencies_capacity == 0 ? 1 << 16 : r->latencies_capacity * 2;
         r->latencies_us = realloc(r->latencies_us, r->latencies_capacity * sizeof(uint32_t));
         assert(r->latencies_us != NULL);
     }
-    r->latencies_us[r->latencies_count++] = (uint32_t)(at_us - sent_us);
+    r->latencies_us[r->latencies_count++] = (uint32_t)(at_us - from_us);
+}
+
+static void record_answer(struct run *r, uint64_t from_us, uint64_t at_us)
+{
+    r->all_answers_count++;
+    if (at_us >= r->count_from_us) {
+        r->answers_count += at_us < r->end_us;
+        add_latency(r, from_us, at_us);
+    }
 }
 
 /* The answer's error code stands behind correlation id, tag byte, topic count, name, partition
@@ -203,8 +213,12 @@ static void conn_receive(struct run *r, struct conn *c)
         if (c->answer_size - pos < size) {
             break;
         }
-        r->errors_count += answer_is_error(r, c->answer + pos);
-        record_latency(r, c->sent_us[c->sent_tail++ % WINDOW_MAX], now_us());
+        const uint64_t from_us = c->sent_us[c->sent_tail++ % WINDOW_MAX];
+        if (answer_is_error(r, c->answer + pos)) {
+            r->errors_count++;
+        } else {
+            record_answer(r, from_us, now_us());
+        }
         c->in_flight_count--;
         pos += size;
     }
@@ -218,18 +232,19 @@ static uint64_t due_us(const struct run *r, uint64_t k)
     return r->started_us + (uint64_t)((double)k / r->options.rate * 1e6);
 }
 
+/* When the connection's next request is due. */
+static uint64_t next_due_us(const struct run *r, const struct conn *c)
+{
+    const uint64_t k = (uint64_t)c->sent_head * (uint64_t)r->options.conns_count;
+    return due_us(r, k + (uint64_t)c->number);
+}
+
 /* From when on the latency of the connection's next request counts; false if it is not due. */
 static bool next_is_due(const struct run *r, const struct conn *c, uint64_t *ret_from_us)
 {
-    *ret_from_us = now_us();
-    if (r->options.rate <= 0) {
-        return true;
-    }
-    const uint64_t k = (uint64_t)c->sent_head * (uint64_t)r->options.conns_count;
-    const uint64_t at_us = due_us(r, k + (uint64_t)c->number);
-    const bool is_due = at_us <= *ret_from_us;
-    *ret_from_us = at_us;
-    return is_due;
+    const uint64_t now = now_us();
+    *ret_from_us = r->options.rate <= 0 ? now : next_due_us(r, c);
+    return *ret_from_us <= now && *ret_from_us < r->end_us;
 }
 
 /* Sends until the window or the socket is full, or nothing is due; false if the socket is full. */
@@ -266,7 +281,7 @@ static bool conn_send(struct run *r, struct conn *c)
         }
         c->sent_size = 0;
         if (r->options.acks == 0) {
-            record_latency(r, now_us(), now_us());
+            record_answer(r, now_us(), now_us());
         }
     }
     return true;
@@ -288,6 +303,43 @@ static uint64_t send_due(struct run *r, uint64_t *k)
     return next_us - now < rest_us ? next_us - now : rest_us;
 }
 
+static bool has_more(const struct run *r, const struct conn *c)
+{
+    const bool is_due = r->options.rate > 0 && next_due_us(r, c) < r->end_us;
+    return c->in_flight_count > 0 || c->sent_size > 0 || is_due;
+}
+
+static bool is_over(const struct run *r)
+{
+    const uint64_t now = now_us();
+    if (now < r->end_us) {
+        return false;
+    }
+    for (int i = 0; i < r->options.conns_count; i++) {
+        if (has_more(r, &r->conns[i])) {
+            return now >= r->end_us + DRAIN_US_MAX;
+        }
+    }
+    return true;
+}
+
+/* What was not answered, or not even sent. */
+static void count_left(struct run *r)
+{
+    const uint64_t now = now_us();
+    for (int i = 0; i < r->options.conns_count; i++) {
+        struct conn *c = &r->conns[i];
+        for (; c->in_flight_count > 0; c->in_flight_count--) {
+            add_latency(r, c->sent_us[c->sent_tail++ % WINDOW_MAX], now);
+            r->errors_count++;
+        }
+        for (; r->options.rate > 0 && next_due_us(r, c) < r->end_us; c->sent_head++) {
+            add_latency(r, next_due_us(r, c), now);
+            r->errors_count++;
+        }
+    }
+}
+
 static void run_loop(struct run *r)
 {
     int poll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -296,9 +348,8 @@ static void run_loop(struct run *r)
                                     .data.ptr = &r->conns[i]};
         (void)epoll_ctl(poll_fd, EPOLL_CTL_ADD, r->conns[i].fd, &event);
     }
-    uint64_t end_us = r->count_from_us + (uint64_t)(r->options.seconds * 1e6);
     uint64_t k = 0;
-    while (now_us() < end_us) {
+    while (!is_over(r)) {
         struct epoll_event events[64];
         const uint64_t wait_us = send_due(r, &k);
         const struct timespec wait = {.tv_sec = 0, .tv_nsec = (long)wait_us * 1000};
@@ -309,6 +360,7 @@ static void run_loop(struct run *r)
             (void)conn_send(r, c);
         }
     }
+    count_left(r);
     (void)close(poll_fd);
 }
 
@@ -337,11 +389,13 @@ static void report(struct run *r)
     }
     uint64_t records = r->answers_count * (uint64_t)r->options.records_count;
     printf(
-        "{\"requests\": %lu, \"records\": %lu, \"bytes\": %lu, \"seconds\": %.3f, \"errors\": %lu, "
+        "{\"requests\": %lu, \"records\": %lu, \"all_records\": %lu, \"bytes\": %lu, \"seconds\": "
+        "%.3f, \"errors\": %lu, "
         "\"p50_us\": %u, \"p99_us\": %u, \"p999_us\": %u, \"max_us\": %u, \"generator_cpu_s\": "
         "%.3f}\n",
         (unsigned long)r->answers_count,
         (unsigned long)records,
+        (unsigned long)(r->all_answers_count * (uint64_t)r->options.records_count),
         (unsigned long)(records * (uint64_t)r->options.record_size),
         r->options.seconds,
         (unsigned long)r->errors_count,
@@ -456,6 +510,7 @@ int main(int argc, char **argv)
     }
     r.started_us = now_us();
     r.count_from_us = r.started_us + (uint64_t)(r.options.warmup_seconds * 1e6);
+    r.end_us = r.count_from_us + (uint64_t)(r.options.seconds * 1e6);
     run_loop(&r);
     report(&r);
     return r.errors_count == 0 ? 0 : 1;

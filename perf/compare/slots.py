@@ -57,12 +57,9 @@ def load(side, topic, address, options, timing):
     command = [program("load"), "--broker", address, "--topic", topic, "--partitions", side.partitions, *words(options),
                "--seconds", timing["seconds"], "--warmup", timing["warmup"]]
     told = json.loads(generator(command))
-    # At a rate the warm-up has its share of the records; a closed loop has none.
-    share = (timing["warmup"] + timing["seconds"]) / timing["seconds"]
-    size = told["bytes"] / told["seconds"]
-    return {"records": told["records"] * share, "bytes": told["bytes"] * share, "p50_us": told["p50_us"],
-            "p99_us": told["p99_us"], "p999_us": told["p999_us"], "MB_per_s": size / 1e6, "errors": told["errors"],
-            "command": command}
+    return {"records": told["all_records"], "bytes": told["all_records"] * options["record"], "p50_us": told["p50_us"],
+            "p99_us": told["p99_us"], "p999_us": told["p999_us"], "MB_per_s": told["bytes"] / told["seconds"] / 1e6,
+            "errors": told["errors"], "command": command}
 
 
 def bench(side, topic, address, options, timing):

@@ -73,6 +73,11 @@ def control(rounds, quantity):
     return spread(ratios) | {"allowed": allowed, "good": is_good}
 
 
+def has_errors(rounds, sides):
+    """A side that refuses is fast."""
+    return any(slot.get("errors") for slots in rounds for side, slot in slots if side in sides)
+
+
 def judge(figure, rounds, floors, drifted=()):
     """{"ratio": spread, "verdict": ...}: per round, then the median of the rounds. drifted: floors that did not stay."""
     ours = series(rounds, figure.of, figure.quantity)
@@ -87,7 +92,7 @@ def judge(figure, rounds, floors, drifted=()):
     ratios = spread([ratio(a, b) for a, b in zip(ours, beside)])
     is_met = ratios["median"] >= figure.limit if figure.is_least else ratios["median"] <= figure.limit
     checked = control(rounds, figure.quantity)
-    is_void = figure.floor in drifted or (checked and not checked["good"])
+    is_void = figure.floor in drifted or (checked and not checked["good"]) or has_errors(rounds, (figure.of, figure.to))
     verdict = VOID if is_void else MET if is_met else SHORT
     return {"ratio": ratios, "verdict": verdict}
 

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 """perf/compare: what it makes of figures, and one tiny row with our own broker on both sides."""
 import dataclasses
+import json
 import pathlib
+import subprocess
 import sys
+import threading
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "perf"))
 from compare import report, rows, servers, slots, verdict  # noqa: E402
@@ -59,6 +62,12 @@ def test_a_control_that_is_off_voids_its_quantity():
     equal(verdict.control(rounds((1, 10, 1.04), (1, 10, 0.96)), CPU)["good"], True)
 
 
+def test_a_side_that_refuses_voids_what_it_is_in():
+    figures = [[("ours", {CPU: 1, "errors": 0}), ("kafka", {CPU: 10, "errors": 1}), ("redis", {CPU: 10, "errors": 0}), ("ours", {CPU: 1})]]
+    for beside, wanted in (("kafka", "void"), ("redis", "met"), ("", "met")):
+        equal(verdict.judge(verdict.Figure("G", CPU, "ours", 1, to=beside), figures, {})["verdict"], wanted, beside)
+
+
 def test_a_warm_up_is_over_when_a_turn_costs_what_the_last_one_did():
     for costs, wanted in (([], False), ([1], False), ([2, 1], False), ([2, 1, 0.96], True), ([1, 1.04], True), ([1, 1.06], False)):
         equal(verdict.is_steady(costs), wanted, costs)
@@ -98,6 +107,23 @@ def test_a_row_with_our_broker_on_both_sides():
         equal([judged["verdict"] for judged in result["figures"] if judged["figure"]["floor"]], ["void"], "its floor has moved")
         expect("moved by more than 10%" in report.verdict_line({"rows": {row.name: result}}), result["floors"])
         told_by_bench(running.get("coreflume"))
+
+
+def test_a_stall_at_the_end_of_a_slot_is_among_the_latencies():
+    """The node stands still over the end: what was due until then is waited for."""
+    with servers.Servers({"coreflume": servers.coreflume}) as running:
+        server = running.get("coreflume")
+        server.resume()
+        server.create("stall", 1)
+        process = subprocess.Popen([str(slots.program("load")), "--broker", server.address, "--topic", "stall", "--rate", "500",
+                                    "--seconds", "1", "--warmup", "0", "--records", "1"], stdout=subprocess.PIPE, text=True)
+        threading.Event().wait(0.5)
+        server.pause()
+        threading.Event().wait(1)
+        server.resume()
+        told = json.loads(process.communicate(timeout=60)[0])
+        equal((told["all_records"], told["errors"]), (500, 0), told)
+        expect(told["p99_us"] > 800000, told)
 
 
 def told_by_bench(server):
