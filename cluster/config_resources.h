@@ -1,7 +1,8 @@
 /* What was configured of brokers, groups and subscriptions of client metrics: one entry for each
  * that has values of its own. Part of each shard's metadata.
  *
- * Shard: the owner's. A pointer into it is valid until the next turn.
+ * Shard: the owner's. A pointer into it is valid until the callback returns that
+ * took it (metadata.h).
  */
 #pragma once
 

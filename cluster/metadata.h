@@ -2,7 +2,8 @@
  * shard has its own copy, changed only by applying the controller's (group 0's) committed entries
  * in order; shard 0 broadcasts them. Reading is local and never waits.
  *
- * Shard: the owner's. A pointer into it is valid until the next turn.
+ * Shard: the owner's. A pointer into it is valid until the callback returns that
+ * took it: entries are applied in messages, which may run next.
  */
 #pragma once
 

@@ -62,7 +62,12 @@ bool utf8_is_valid(struct slice text)
 
 bool utf8_is_control(uint32_t code)
 {
-    return code < ' ' || (code >= 0x7f && code < 0xa0);
+    const bool is_c0_or_c1 = code < ' ' || (code >= 0x7f && code < 0xa0);
+    const bool ends_line = code == 0x2028 || code == 0x2029;
+    const bool turns_round = code == 0x200e || code == 0x200f ||
+                             (code >= 0x202a && code <= 0x202e) ||
+                             (code >= 0x2066 && code <= 0x2069);
+    return is_c0_or_c1 || ends_line || turns_round;
 }
 
 static bool is_printable(uint32_t code, size_t size)

@@ -35,8 +35,8 @@ void xmsg_publish_shard(struct shard_group *g, uint16_t id, struct shard *s);
 /* Runs at most budget messages of other shards that were there at the start; returns how many. */
 size_t xmsg_run(struct shard *s, size_t budget);
 
-/* The same for messages to oneself, with those that they send: what goes from function to function
- * of one shard arrives in one turn. */
+/* Messages to oneself, and those that they send, as far as the budget goes: what goes from function
+ * to function of one shard arrives in one turn (docs/decisions/0026). */
 size_t xmsg_run_own(struct shard *s, size_t budget);
 
 /* Moves the outboxes on and wakes whom we sent something to and who sleeps. */

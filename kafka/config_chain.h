@@ -7,7 +7,8 @@
  * As in Kafka a chain begins with the first link that has the very name asked for: with only
  * log.retention.hours in the file, log.retention.ms has an empty chain, and counts as a default.
  *
- * Shard: the request's. The texts are the metadata's and the settings': valid until the next turn.
+ * Shard: the request's. The texts are the metadata's and the settings': valid until the callback
+ * returns (cluster/metadata.h).
  */
 #pragma once
 

@@ -113,7 +113,7 @@ static void begin_next(struct fanout *f, struct fanout_part *part)
 }
 
 /* Begins what comes next, as far as parts and budget go. The topic it is at was looked up in this
- * turn. */
+ * callback. */
 static void walk(struct fanout *f, size_t budget)
 {
     for (; budget > 0 && !is_at_end(f) && !list_is_empty(&f->idle); budget--) {

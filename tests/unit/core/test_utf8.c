@@ -60,6 +60,9 @@ Test(utf8, what_no_terminal_should_get_is_a_question_mark)
          "2J\xff\xe2\x82",
          "?2J???"},
         {"\xef\xbf\xbd", "\xef\xbf\xbd"},
+        {"a\xe2\x80\xae"
+         "b\xe2\x81\xa6\xe2\x80\xa8\xe2\x80\x8f.",
+         "a?b???."}, /* They turn the line round, or end it. */
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         char text[64];
