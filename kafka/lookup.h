@@ -21,8 +21,8 @@ struct lookup {
     struct uuid id;
 };
 
-/* KAFKA_NONE and the topic, which is valid until the callback returns (cluster/metadata.h), or UNKNOWN_TOPIC_OR_PARTITION or
- * UNKNOWN_TOPIC_ID. */
+/* KAFKA_NONE and the topic, which is valid until the callback returns (cluster/metadata.h), or
+ * UNKNOWN_TOPIC_OR_PARTITION or UNKNOWN_TOPIC_ID. */
 enum kafka_error
 lookup_topic(const struct request *r, const struct lookup *how, const struct topic **ret_topic);
 
