@@ -178,8 +178,9 @@ batch_records(struct slice batch, size_t size_max, struct wbuf *w, struct slice 
     }
     size_t start = w->size;
     e = codec_decompress(batch_codec(&h), records, size_max, w);
-    if (e == ERR_OK) {
-        *ret_records = slice_of(w->data + start, w->size - start);
+    if (e == ERR_OK) { /* Nothing may have taken no memory. */
+        *ret_records =
+            w->size == start ? slice_of("", 0) : slice_of(w->data + start, w->size - start);
     }
     return e;
 }
