@@ -43,7 +43,7 @@ static void on_all(struct request *r)
     }
     if (!merge(r, &out)) {
         list_groups_response_init(&out);
-        out.error_code = group_asks_error(r);
+        out.error_code = (int16_t)group_asks_error(r);
     }
     request_answer(r, &out);
 }

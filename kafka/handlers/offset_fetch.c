@@ -127,7 +127,7 @@ answer_single(struct request *r, const struct group_asks *all, struct offset_fet
     if (write_single(r, group, out)) {
         return true;
     }
-    const group_out refusal = {.error_code = group_asks_error(r)};
+    const group_out refusal = {.error_code = (int16_t)group_asks_error(r)};
     offset_fetch_response_init(out);
     return write_single(r, &refusal, out);
 }
