@@ -530,7 +530,11 @@ void batch_walk_init(struct batch_walk *w,
                      const struct batch_rules *rules)
 {
     *w = (struct batch_walk){
-        .h = h, .rules = rules, .records = records, .timestamp_max = TIMESTAMP_NONE};
+        .h = h,
+        .rules = rules,
+        .records = records.size == 0 ? slice_of("", 0) : records, /* An address, in any case. */
+        .timestamp_max = TIMESTAMP_NONE,
+    };
 }
 
 /* One record, parsed already. */
