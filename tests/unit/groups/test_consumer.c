@@ -478,6 +478,35 @@ Test(consumer, nobody_has_more_partitions_than_there_are)
     rig_free(r);
 }
 
+/* A group stays with the topics that are gone until its next target. */
+Test(consumer, everybody_may_say_what_it_has)
+{
+    enum {
+        COUNT = 20000,
+    };
+    for (int32_t i = 0; i < 3; i++) {
+        struct rig *r = rig_new();
+        rig_topic(r, "t", COUNT);
+        const struct consumer_group_heartbeat_response *told = join(r, "a", "t", NULL);
+        cr_assert(eq(sz, told->assignment->topic_partitions->partitions_count, COUNT));
+        rig_topic_delete(r, "t");
+        struct consumer_group_heartbeat_request *in =
+            new_request(r, "a", i == 0 ? -1 : told->member_epoch);
+        in->topic_partitions = rig_alloc(r, 1, sizeof(*in->topic_partitions));
+        in->topic_partitions->topic_id = told->assignment->topic_partitions->topic_id;
+        in->topic_partitions->partitions = told->assignment->topic_partitions->partitions;
+        in->topic_partitions->partitions_count = COUNT;
+        in->topic_partitions_count = 1;
+        if (i == 2) { /* And others besides. */
+            in->topic_partitions->partitions = rig_alloc(r, 3 * COUNT, sizeof(int32_t));
+            in->topic_partitions->partitions_count = (size_t)3 * COUNT;
+        }
+        const enum kafka_error e = i == 2 ? KAFKA_INVALID_REQUEST : KAFKA_NONE;
+        cr_assert(eq(i16, send(r, in)->error_code, e), "%d", (int)i);
+        rig_free(r);
+    }
+}
+
 /* ---- records ---- */
 
 static enum err apply_one(struct rig *r, struct slice key, struct slice value)
