@@ -430,7 +430,7 @@ static void say(struct consumer_beat *b, const struct consumer_speaker *who)
         consumer_say(b, who, &base->metadata->v);
     } else if (!merge_metadata(b, base == NULL ? NULL : base->metadata, &v)) {
         group_refuse(b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory");
-    } else if (!consumer_has_room_for_names(b->g, &v)) {
+    } else if (!consumer_has_room_for_names(b->g, who, &v)) {
         group_refuse(b->g->c, b->call, KAFKA_INVALID_REQUEST, TOO_MANY_NAMES);
     } else if (!consumer_has_room(b->g, who, &v)) {
         if (who->member != NULL) { /* Stays in, as what it said before. */

@@ -362,6 +362,7 @@ bool consumer_has_room(const struct group *g,
                        const struct consumer_group_member_metadata_value *v);
 /* Whether the group names no more than CONSUMER_NAMES_MAX topics then, or no more than before. */
 bool consumer_has_room_for_names(const struct group *g,
+                                 const struct consumer_speaker *who,
                                  const struct consumer_group_member_metadata_value *v);
 /* It says v of itself: makes it so, takes the next step, answers. */
 void consumer_say(struct consumer_beat *b,

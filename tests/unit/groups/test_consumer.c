@@ -457,6 +457,20 @@ Test(consumer, what_a_classic_group_names_is_bounded)
     }
 }
 
+/* What nobody else named goes with what it said before. */
+Test(consumer, a_member_may_name_other_topics_than_before)
+{
+    struct rig *r = rig_new();
+    rig_topic(r, "t1", 1);
+    cr_assert(eq(i16, say_names(r, "a", 0, 30000)->error_code, KAFKA_NONE));
+    cr_assert(eq(i16, say_names(r, "a", 30000, 60000)->error_code, KAFKA_NONE));
+    cr_assert(eq(i16, say_names(r, "a", 40000, 90000)->error_code, KAFKA_NONE), "some of them");
+    cr_assert(eq(i16, say_names(r, "b", 40000, 60000)->error_code, KAFKA_NONE));
+    cr_assert(eq(i16, say_names(r, "a", 0, 30001)->error_code, KAFKA_INVALID_REQUEST));
+    cr_assert(eq(i16, say_names(r, "a", 0, 30000)->error_code, KAFKA_NONE));
+    rig_free(r);
+}
+
 /* What is said is sorted, in one turn. */
 Test(consumer, nobody_has_more_partitions_than_there_are)
 {
