@@ -94,10 +94,11 @@ struct consumer_member {
     uint64_t charged;  /* bytes */
 
     /* Volatile. */
-    bool is_going;         /* Scratch: among those that a batch in the making takes away. */
-    bool has_heard;        /* It has said that it has what it may use. */
-    bool has_given_up;     /* Its client went while a heartbeat of it was kept. */
-    uint8_t hurried_count; /* Heartbeats in a row that could hardly be kept. */
+    bool is_going;          /* Scratch: among those that a batch in the making takes away. */
+    bool has_heard;         /* It has said that it has what it may use. */
+    uint8_t given_up_count; /* Heartbeats of it that were kept when its client went. */
+    uint8_t hurried_count;  /* Heartbeats in a row that could hardly be kept. */
+    uint32_t to_wait_count; /* Heartbeats that it is impatient for yet. */
     struct group_timer session;
     struct group_timer revocation;
     int32_t told_interval_ms; /* How long it waits, as it was told; 0 = it may not have heard. */
