@@ -307,7 +307,7 @@ static void join(struct group *g, struct group_call *call, const struct consumer
         refuse(g, call, KAFKA_COORDINATOR_NOT_AVAILABLE);
     } else if (e == ERR_CORRUPT) {
         classic_refuse_join(g, call, KAFKA_INCONSISTENT_GROUP_PROTOCOL, slice_of("", 0));
-    } else if (!consumer_has_room_for_names(g, &v) || !consumer_has_room(g, who, &v)) {
+    } else if (!consumer_has_room_for_names(g, who, &v) || !consumer_has_room(g, who, &v)) {
         classic_refuse_join(g, call, KAFKA_GROUP_MAX_SIZE_REACHED, slice_of("", 0));
     } else if (who->former != NULL && is_last_of_its_kind(g->consumer, who->former)) {
         consumer_downgrade(b, who->former, &v);

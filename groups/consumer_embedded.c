@@ -42,6 +42,18 @@ enum err consumer_set_subscription(struct consumer_group_member_metadata_value *
     return consumer_set_names(v, from->topics, from->topics_count, a) ? ERR_OK : ERR_TOO_LARGE;
 }
 
+/* Of those that are there: others take no room. */
+static size_t count_named(const struct coordinator_env *env,
+                          const struct consumer_protocol_subscription *from)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < from->owned_partitions_count; i++) {
+        const struct consumer_protocol_subscription_topic *t = &from->owned_partitions[i];
+        count += metadata_topic_by_name(env->metadata, t->topic) == NULL ? 0 : t->partitions_count;
+    }
+    return count;
+}
+
 /* Partitions of a topic by name; those that are not there are left out. */
 static void add_named(const struct coordinator_env *env,
                       struct slice name,
@@ -62,10 +74,7 @@ enum err consumer_read_owned(const struct coordinator_env *env,
                              struct arena *a,
                              struct partition_set *ret_set)
 {
-    size_t count = 0;
-    for (size_t i = 0; i < from->owned_partitions_count; i++) {
-        count += from->owned_partitions[i].partitions_count;
-    }
+    const size_t count = count_named(env, from);
     if (consumer_owns_too_many(env, count)) {
         return ERR_CORRUPT;
     }

@@ -430,7 +430,7 @@ static void say(struct consumer_beat *b, const struct consumer_speaker *who)
         consumer_say(b, who, &base->metadata->v);
     } else if (!merge_metadata(b, base == NULL ? NULL : base->metadata, &v)) {
         group_refuse(b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory");
-    } else if (!consumer_has_room_for_names(b->g, &v)) {
+    } else if (!consumer_has_room_for_names(b->g, who, &v)) {
         group_refuse(b->g->c, b->call, KAFKA_INVALID_REQUEST, TOO_MANY_NAMES);
     } else if (!consumer_has_room(b->g, who, &v)) {
         if (who->member != NULL) { /* Stays in, as what it said before. */
@@ -450,6 +450,16 @@ static size_t count_owned(const struct consumer_group_heartbeat_request *in)
         count += in->topic_partitions[i].partitions_count;
     }
     return count;
+}
+
+/* What it was given may be of topics that are gone. */
+static bool owns_too_many(const struct group *g, const struct consumer_group_heartbeat_request *in)
+{
+    const struct consumer_member *m = find_member(g->consumer, in->member_id);
+    const size_t given =
+        m == NULL ? 0 : (size_t)m->progress.assigned.count + m->progress.pending.count;
+    const size_t count = count_owned(in);
+    return count > given && consumer_owns_too_many(g->c->env, count);
 }
 
 /* What it says it has. */
@@ -549,12 +559,12 @@ void consumer_heartbeat(struct group *g, struct group_call *call)
     if (!check_pattern(g, call, in->subscribed_topic_regex) || !check_group(g, call)) {
         return;
     }
-    if (consumer_owns_too_many(g->c->env, count_owned(in))) {
-        group_refuse(g->c, call, KAFKA_INVALID_REQUEST, "TopicPartitions has more than there are.");
-        return;
-    }
     if (in->member_epoch < 0) {
         consumer_leave(g, call);
+        return;
+    }
+    if (owns_too_many(g, in)) {
+        group_refuse(g->c, call, KAFKA_INVALID_REQUEST, "TopicPartitions has more than there are.");
         return;
     }
     struct consumer_beat *b = new_beat(g, call);

@@ -17,6 +17,8 @@ enum {
     SOON_MS_MIN_IMPATIENT = 1000,
     WORTH_US = 1000 * 1000, /* Kept so long it was worth coming back. */
     HURRIED_COUNT_MAX = 4,
+    IMPATIENT_COUNT = 4,
+    GIVEN_UP_COUNT_MAX = 12, /* Then it is for hours. */
     HOLD_MS_MAX = 8000,      /* franz-go waits 10 s for any answer, whatever the interval. */
     RETURNS_PER_MS_MAX = 5,  /* Of all members of a core. */
     LOOK_US_PER_MEMBER = 10, /* Between two looks for who waits for what was given back. */
@@ -35,10 +37,10 @@ static bool was_cut_short(const struct group_call *call)
     return (call->was_kept && !call->is_due) || call->is_hurried;
 }
 
-/* Its client may give a heartbeat up soon: it is of such a kind, or it has done so. */
+/* Its client may give a heartbeat up soon: it is of such a kind, or it did so not long ago. */
 static bool is_impatient(const struct consumer_member *m, const struct group_call *call)
 {
-    return call->is_impatient || m->has_given_up;
+    return call->is_impatient || m->to_wait_count > 0;
 }
 
 /* Clients count from when they sent the heartbeat; from its answer, if they always do so or it
@@ -110,13 +112,26 @@ static void on_due(struct group_timer *t)
 {
     struct consumer_member *m = container_of(t, struct consumer_member, hold);
     m->held->is_due = true;
+    m->to_wait_count -= m->to_wait_count > 0;
     consumer_unhold(m);
+}
+
+/* A connection may end for other reasons: so it is patient again when some were kept for their
+ * time, but twice as many each time. */
+static void note_given_up(struct consumer_member *m)
+{
+    if (m->given_up_count < GIVEN_UP_COUNT_MAX) {
+        m->given_up_count++;
+    }
+    m->to_wait_count = IMPATIENT_COUNT << m->given_up_count;
 }
 
 static void on_cancel(struct group_call *call)
 {
     struct consumer_member *m = call->keeper;
-    m->has_given_up |= call->is_client_gone;
+    if (call->is_client_gone) {
+        note_given_up(m);
+    }
     consumer_unhold(m);
 }
 

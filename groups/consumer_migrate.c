@@ -11,6 +11,7 @@
 
 enum {
     TEXT_SIZE_MAX = 512,
+    SAID_NAMES_MAX = 500000, /* Of all members together: they are sorted in one turn. */
 };
 
 #define PROTOCOL_TYPE "consumer"
@@ -61,8 +62,9 @@ struct upgraded {
     int32_t claims_generation;   /* In which it had that; -1 = it did not say. */
 };
 
-/* What it says of itself, as a member of this protocol would. */
-static enum err convert_metadata(struct upgraded *to, struct arena *a)
+/* What it says of itself, as a member of this protocol would; adds to how many topics were named.
+ */
+static enum err convert_metadata(struct upgraded *to, struct arena *a, size_t *names_count)
 {
     const struct classic_member *m = to->from;
     struct consumer_group_member_metadata_value *v = &to->v;
@@ -76,7 +78,10 @@ static enum err convert_metadata(struct upgraded *to, struct arena *a)
                      ? ERR_CORRUPT
                      : consumer_read_subscription(protocols->items[0].metadata, a, &subscription);
     if (e == ERR_OK) {
-        e = consumer_read_owned(m->classic->g->c->env, &subscription, a, &to->claims);
+        *names_count += subscription.topics_count;
+        e = *names_count > SAID_NAMES_MAX
+                ? ERR_CORRUPT
+                : consumer_read_owned(m->classic->g->c->env, &subscription, a, &to->claims);
     }
     if (e != ERR_OK) {
         return e;
@@ -133,14 +138,15 @@ static enum err convert_assignment(const struct classic_member *m,
     return partition_owners_put(given, ret_set, m);
 }
 
-static enum err convert(struct upgraded *to, struct arena *a, struct partition_owners *given)
+static enum err
+convert(struct upgraded *to, struct arena *a, struct partition_owners *given, size_t *names_count)
 {
     to->progress = (struct member_progress){
         .epoch = to->from->classic->generation,
         .previous_epoch = -1,
         .state = MEMBER_STABLE,
     };
-    const enum err e = convert_metadata(to, a);
+    const enum err e = convert_metadata(to, a, names_count);
     return e == ERR_OK ? convert_assignment(to->from, a, given, &to->progress.assigned) : e;
 }
 
@@ -185,29 +191,62 @@ static void put_upgraded(const struct group *g, struct proposal *p, const struct
     consumer_put_progress(g, p, id, &m->progress);
 }
 
-/* As consumer_has_room_for_names; ERR_CORRUPT if it has none. */
-static enum err check_names(const struct upgraded *members, size_t count, struct arena *a)
+/* A topic that the members name. */
+struct named {
+    struct name_link by_name;
+    struct slice name;
+};
+
+static bool is_named(const struct name_table *names, uint64_t hash, struct slice name)
 {
-    size_t all = 0;
-    for (size_t i = 0; i < count; i++) {
-        all += members[i].v.subscribed_topic_names_count;
-    }
-    if (all <= CONSUMER_NAMES_MAX) {
-        return ERR_OK;
-    }
-    struct slice *names = arena_alloc_array(a, all, sizeof(*names));
-    struct slice *to = names;
-    for (size_t i = 0; names != NULL && i < count; i++) {
-        const struct consumer_group_member_metadata_value *v = &members[i].v;
-        for (size_t j = 0; j < v->subscribed_topic_names_count; j++) {
-            *to++ = v->subscribed_topic_names[j];
+    list_for_each (link, name_table_bucket(names, hash)) {
+        const struct named *n = container_of(name_link_at(link), struct named, by_name);
+        if (n->by_name.hash == hash && slice_equal(n->name, name)) {
+            return true;
         }
     }
-    struct consumer_group_member_metadata_value distinct;
-    if (names == NULL || !consumer_set_names(&distinct, names, all, a)) {
-        return ERR_TOO_LARGE;
+    return false;
+}
+
+/* Puts what is not there yet into room, which has CONSUMER_NAMES_MAX; ERR_CORRUPT: it is full. */
+static enum err add_names(struct name_table *names,
+                          struct named *room,
+                          uint64_t seed,
+                          const struct consumer_group_member_metadata_value *v)
+{
+    enum err e = ERR_OK;
+    for (size_t i = 0; e == ERR_OK && i < v->subscribed_topic_names_count; i++) {
+        const struct slice name = v->subscribed_topic_names[i];
+        const uint64_t hash = hash_bytes(seed, name.data, name.size);
+        if (is_named(names, hash, name)) {
+            continue;
+        }
+        if (names->count == CONSUMER_NAMES_MAX) {
+            return ERR_CORRUPT;
+        }
+        struct named *n = &room[names->count];
+        list_init(&n->by_name.link);
+        n->name = name;
+        e = name_table_add(names, &n->by_name, hash);
     }
-    return distinct.subscribed_topic_names_count <= CONSUMER_NAMES_MAX ? ERR_OK : ERR_CORRUPT;
+    return e;
+}
+
+/* As consumer_has_room_for_names; ERR_CORRUPT if it has none. */
+static enum err
+check_names(const struct upgraded *members, size_t count, uint64_t seed, struct arena *a)
+{
+    struct name_table names = {0};
+    struct named *room = arena_alloc_array(a, CONSUMER_NAMES_MAX, sizeof(*room));
+    enum err e = room == NULL ? ERR_TOO_LARGE : ERR_OK;
+    for (size_t i = 0; e == ERR_OK && i < count; i++) {
+        e = add_names(&names, room, seed, &members[i].v);
+    }
+    while (names.count > 0) {
+        name_table_remove(&names, &room[names.count - 1].by_name);
+    }
+    name_table_done(&names);
+    return e;
 }
 
 /* ERR_CORRUPT: a member cannot be read, or they name too many topics. Else there is no memory. */
@@ -219,14 +258,15 @@ static enum err put_members(const struct classic *c,
     struct upgraded *members = arena_alloc_array(a, c->members_count, sizeof(*members));
     enum err e = members == NULL ? ERR_TOO_LARGE : ERR_OK;
     size_t count = 0;
+    size_t names_count = 0;
     list_for_each (link, &c->members) {
         if (e == ERR_OK) {
             members[count] = (struct upgraded){.from = classic_member_at(link), .position = count};
-            e = convert(&members[count++], a, given);
+            e = convert(&members[count++], a, given, &names_count);
         }
     }
-    if (e == ERR_OK) {
-        e = check_names(members, count, a);
+    if (e == ERR_OK && names_count > CONSUMER_NAMES_MAX) {
+        e = check_names(members, count, c->g->c->env->hash_seed, a);
     }
     if (e == ERR_OK && count > 0) {
         qsort(members, count, sizeof(*members), compare_claims);
@@ -299,7 +339,7 @@ void consumer_upgrade(struct consumer_beat *b, void (*then)(struct consumer_beat
     }
     proposal_free(p);
     if (e == ERR_CORRUPT) {
-        refuse_upgrade(b, "the embedded consumer protocol is malformed");
+        refuse_upgrade(b, "the embedded consumer protocol is malformed, or names too many topics");
     } else {
         group_refuse(b->g->c, b->call, KAFKA_COORDINATOR_NOT_AVAILABLE, "no memory");
     }

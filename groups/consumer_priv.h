@@ -94,10 +94,11 @@ struct consumer_member {
     uint64_t charged;  /* bytes */
 
     /* Volatile. */
-    bool is_going;         /* Scratch: among those that a batch in the making takes away. */
-    bool has_heard;        /* It has said that it has what it may use. */
-    bool has_given_up;     /* Its client went while a heartbeat of it was kept. */
-    uint8_t hurried_count; /* Heartbeats in a row that could hardly be kept. */
+    bool is_going;          /* Scratch: among those that a batch in the making takes away. */
+    bool has_heard;         /* It has said that it has what it may use. */
+    uint8_t given_up_count; /* Heartbeats of it that were kept when its client went. */
+    uint8_t hurried_count;  /* Heartbeats in a row that could hardly be kept. */
+    uint32_t to_wait_count; /* Heartbeats that it is impatient for yet. */
     struct group_timer session;
     struct group_timer revocation;
     int32_t told_interval_ms; /* How long it waits, as it was told; 0 = it may not have heard. */
@@ -362,6 +363,7 @@ bool consumer_has_room(const struct group *g,
                        const struct consumer_group_member_metadata_value *v);
 /* Whether the group names no more than CONSUMER_NAMES_MAX topics then, or no more than before. */
 bool consumer_has_room_for_names(const struct group *g,
+                                 const struct consumer_speaker *who,
                                  const struct consumer_group_member_metadata_value *v);
 /* It says v of itself: makes it so, takes the next step, answers. */
 void consumer_say(struct consumer_beat *b,

@@ -1,6 +1,8 @@
 /* What a heartbeat, or a classic member's join, does: up to two batches. First what the member says
  * of itself with the group's new epoch; then the target if it is due, and the member's next step
  * towards it. Each is judged against what is applied, while the gate is closed to others. */
+#include <stdlib.h>
+
 #include "core/assert.h"
 #include "groups/classic.h"
 #include "groups/consumer_priv.h"
@@ -150,7 +152,32 @@ bool consumer_has_room(const struct group *g,
     return group_memory_has_room(g->c->env->memory, (int64_t)size_of(v) - (int64_t)before);
 }
 
+static int compare_names(const void *a, const void *b)
+{
+    return slice_compare(*(const struct slice *)a, *(const struct slice *)b);
+}
+
+/* Topics that only this one named, and does not any more. */
+static size_t count_dropped(const struct consumer_member *m,
+                            const struct consumer_group_member_metadata_value *v)
+{
+    const struct consumer_group_member_metadata_value *old = &m->metadata->v;
+    size_t count = 0;
+    for (size_t i = 0; i < old->subscribed_topic_names_count; i++) {
+        const struct slice *name = &old->subscribed_topic_names[i];
+        const struct consumer_topic *t = consumer_topics_find(m->consumer, *name);
+        count += t != NULL && t->subscribers_count == 1 &&
+                 (v->subscribed_topic_names_count == 0 || bsearch(name,
+                                                                  v->subscribed_topic_names,
+                                                                  v->subscribed_topic_names_count,
+                                                                  sizeof(*name),
+                                                                  compare_names) == NULL);
+    }
+    return count;
+}
+
 bool consumer_has_room_for_names(const struct group *g,
+                                 const struct consumer_speaker *who,
                                  const struct consumer_group_member_metadata_value *v)
 {
     const struct consumer *c = g->consumer;
@@ -163,7 +190,9 @@ bool consumer_has_room_for_names(const struct group *g,
         const struct slice name = v->subscribed_topic_names[i];
         fresh += c == NULL || consumer_topics_find(c, name) == NULL ? 1 : 0;
     }
-    return fresh == 0 || known + fresh <= CONSUMER_NAMES_MAX;
+    const struct consumer_member *base = who->member != NULL ? who->member : who->former;
+    return fresh == 0 || known + fresh <= CONSUMER_NAMES_MAX ||
+           (base != NULL && known + fresh - count_dropped(base, v) <= CONSUMER_NAMES_MAX);
 }
 
 /* Whether the record of it would say anything else. */

@@ -20,6 +20,7 @@ enum {
     IN_FLIGHT_MAX = 8,
     BUCKETS = 1024,
     TIMES = 8192,
+    TURN_LINES_MAX = 32,
     STEP_LOOKS_MAX = 512, /* Groups and offsets that are looked at in one turn. */
     LABEL_SIZE = 1024,    /* Group ids that take half of it have no series. */
 };
@@ -81,6 +82,7 @@ struct probe {
     struct lag *l;
     struct partition_op op;
     struct line *line; /* NULL = idle. */
+    bool is_waiting;   /* For the next turn. */
     int64_t records;   /* Left to read. */
     int64_t from;      /* The first of them that may be there. */
     uint8_t header[BATCH_HEADER_SIZE];
@@ -122,6 +124,7 @@ enum {
 struct lag {
     struct lag_options o;
     struct timer timer;
+    struct task task;
     bool is_stopping;
     /* Where the gathering of lines is, some groups per turn of the loop. */
     bool is_gathering;
@@ -136,8 +139,9 @@ struct lag {
     uint32_t offsets_count; /* Looked at in this pass, as what follows. */
     uint32_t looks_count;
     uint32_t reads_count;
-    uint32_t next;    /* The next line to be looked at. */
-    uint32_t working; /* Probes in flight. */
+    uint32_t next;       /* The next line to be looked at. */
+    uint32_t working;    /* Probes in flight. */
+    uint32_t turn_lines; /* Looked at since the task ran. */
     struct probe probes[IN_FLIGHT_MAX];
     struct time_entry *times;
     struct totals totals; /* As they are shown. */
@@ -587,6 +591,12 @@ static void probe_next(struct probe *p)
         }
         return;
     }
+    if (l->turn_lines == TURN_LINES_MAX) { /* What is here is answered in this turn. */
+        p->is_waiting = true;
+        shard_post(l->o.s, &l->task);
+        return;
+    }
+    l->turn_lines++;
     p->line = &l->lines[l->next++];
     p->op = (struct partition_op){
         .kind = PARTITION_OFFSETS,
@@ -596,6 +606,19 @@ static void probe_next(struct probe *p)
         .context = p,
     };
     cluster_partition_submit(l->o.cluster, &p->op);
+}
+
+static void on_task(struct task *task)
+{
+    struct lag *l = container_of(task, struct lag, task);
+    l->turn_lines = 0;
+    for (uint32_t i = 0; i < IN_FLIGHT_MAX; i++) {
+        struct probe *p = &l->probes[i];
+        if (p->is_waiting) {
+            p->is_waiting = false;
+            probe_next(p);
+        }
+    }
 }
 
 static void on_timer(struct timer *timer)
@@ -611,6 +634,7 @@ static void on_timer(struct timer *timer)
     }
     l->is_gathering = false;
     l->working = IN_FLIGHT_MAX;
+    l->turn_lines = 0;
     for (uint32_t i = 0; i < IN_FLIGHT_MAX; i++) {
         probe_next(&l->probes[i]);
     }
@@ -726,6 +750,7 @@ enum err lag_new(const struct lag_options *o, struct lag **ret_lag)
         list_init(&l->buckets[i]);
     }
     timer_init(&l->timer, on_timer);
+    task_init(&l->task, "lag", on_task);
     shard_timer_arm(o->s, &l->timer, PERIOD_US);
     add_fixed_stats(l);
     *ret_lag = l;

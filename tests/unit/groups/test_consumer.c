@@ -12,7 +12,9 @@
 #include "kafka/proto/consumer_group_member_metadata_record.h"
 #include "kafka/proto/consumer_group_metadata_record.h"
 #include "kafka/proto/consumer_group_target_assignment_metadata_record.h"
+#include "kafka/proto/consumer_protocol_subscription.h"
 #include "kafka/proto/group_metadata_record.h"
+#include "kafka/proto/join_group.h"
 #include "kafka/proto/offset_commit.h"
 #include "storage/batch.h"
 
@@ -367,6 +369,17 @@ Test(consumer, who_is_in_stays_in_without_memory_left)
 }
 
 /* Those from .. to - 1, by number. */
+static struct slice *names_from_to(struct rig *r, int32_t from, int32_t to)
+{
+    struct slice *names = rig_alloc(r, (size_t)(to - from) + 1, sizeof(*names));
+    for (int32_t i = from; i < to; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof(name), "t%d", (int)i);
+        names[i - from] = rig_text(r, name);
+    }
+    return names;
+}
+
 static const struct consumer_group_heartbeat_response *
 say_names(struct rig *r, const char *member, int32_t from, int32_t to)
 {
@@ -374,12 +387,7 @@ say_names(struct rig *r, const char *member, int32_t from, int32_t to)
     in->rebalance_timeout_ms = 60000;
     in->topic_partitions = rig_alloc(r, 1, sizeof(*in->topic_partitions));
     in->subscribed_topic_names_count = (size_t)(to - from);
-    in->subscribed_topic_names = rig_alloc(r, (size_t)(to - from) + 1, sizeof(struct slice));
-    for (int32_t i = from; i < to; i++) {
-        char name[16];
-        (void)snprintf(name, sizeof(name), "t%d", (int)i);
-        in->subscribed_topic_names[i - from] = rig_text(r, name);
-    }
+    in->subscribed_topic_names = names_from_to(r, from, to);
     return send(r, in);
 }
 
@@ -395,6 +403,71 @@ Test(consumer, a_group_names_so_many_topics_whoever_says_them)
     cr_assert(eq(i16, say_names(r, "c", 10000, 50000)->error_code, KAFKA_NONE));
     cr_assert(eq(i16, say_names(r, "d", 49999, 50001)->error_code, KAFKA_INVALID_REQUEST));
     cr_assert(eq(i16, say_names(r, "a", 0, 30000)->error_code, KAFKA_NONE), "all that it said");
+    rig_free(r);
+}
+
+/* A member of the classic protocol that names topics from .. to - 1. */
+static void join_classic(struct rig *r, int32_t from, int32_t to)
+{
+    struct consumer_protocol_subscription says;
+    consumer_protocol_subscription_init(&says);
+    says.topics = names_from_to(r, from, to);
+    says.topics_count = (size_t)(to - from);
+    struct wbuf w;
+    wbuf_init(&w, 2 << 20);
+    cr_assert(eq(int, consumer_protocol_subscription_encode(&w, 0, &says), ERR_OK));
+    uint8_t *bytes = rig_alloc(r, w.size, 1);
+    memcpy(bytes, w.data, w.size);
+    struct join_group_request *in = rig_alloc(r, 1, sizeof(*in));
+    join_group_request_init(in);
+    in->group_id = slice_of_string("g");
+    in->session_timeout_ms = in->rebalance_timeout_ms = 60000;
+    in->member_id = slice_of_string("");
+    in->protocol_type = slice_of_string("consumer");
+    in->protocols = rig_alloc(r, 1, sizeof(*in->protocols));
+    in->protocols_count = 1;
+    in->protocols->name = slice_of_string("range");
+    in->protocols->metadata = slice_of(bytes, w.size);
+    wbuf_done(&w);
+    (void)rig_send(r, GROUP_JOIN, 3, "g", in);
+}
+
+/* Members take over a group of the classic protocol in one turn, and each one's names are sorted.
+ */
+Test(consumer, what_a_classic_group_names_is_bounded)
+{
+    static const struct {
+        int members;
+        int32_t shift; /* Of the names from one member to the next. */
+        enum kafka_error error;
+    } rows[] = {
+        {9, 0, KAFKA_NONE},
+        {11, 0, KAFKA_GROUP_ID_NOT_FOUND},
+        {2, 1, KAFKA_GROUP_ID_NOT_FOUND},
+    };
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct rig *r = rig_new();
+        r->settings.migration = GROUPS_MIGRATION_BIDIRECTIONAL;
+        rig_topic(r, "t1", 1);
+        for (int32_t j = 0; j < rows[i].members; j++) {
+            join_classic(r, j * rows[i].shift, j * rows[i].shift + 50000);
+        }
+        cr_assert(eq(i16, join(r, "a", "t1", NULL)->error_code, rows[i].error), "%zu", i);
+        rig_free(r);
+    }
+}
+
+/* What nobody else named goes with what it said before. */
+Test(consumer, a_member_may_name_other_topics_than_before)
+{
+    struct rig *r = rig_new();
+    rig_topic(r, "t1", 1);
+    cr_assert(eq(i16, say_names(r, "a", 0, 30000)->error_code, KAFKA_NONE));
+    cr_assert(eq(i16, say_names(r, "a", 30000, 60000)->error_code, KAFKA_NONE));
+    cr_assert(eq(i16, say_names(r, "a", 40000, 90000)->error_code, KAFKA_NONE), "some of them");
+    cr_assert(eq(i16, say_names(r, "b", 40000, 60000)->error_code, KAFKA_NONE));
+    cr_assert(eq(i16, say_names(r, "a", 0, 30001)->error_code, KAFKA_INVALID_REQUEST));
+    cr_assert(eq(i16, say_names(r, "a", 0, 30000)->error_code, KAFKA_NONE));
     rig_free(r);
 }
 
@@ -417,6 +490,35 @@ Test(consumer, nobody_has_more_partitions_than_there_are)
     in->topic_partitions->partitions_count = COUNT - 1;
     cr_assert(eq(i16, send(r, in)->error_code, KAFKA_NONE));
     rig_free(r);
+}
+
+/* A group stays with the topics that are gone until its next target. */
+Test(consumer, everybody_may_say_what_it_has)
+{
+    enum {
+        COUNT = 20000,
+    };
+    for (int32_t i = 0; i < 3; i++) {
+        struct rig *r = rig_new();
+        rig_topic(r, "t", COUNT);
+        const struct consumer_group_heartbeat_response *told = join(r, "a", "t", NULL);
+        cr_assert(eq(sz, told->assignment->topic_partitions->partitions_count, COUNT));
+        rig_topic_delete(r, "t");
+        struct consumer_group_heartbeat_request *in =
+            new_request(r, "a", i == 0 ? -1 : told->member_epoch);
+        in->topic_partitions = rig_alloc(r, 1, sizeof(*in->topic_partitions));
+        in->topic_partitions->topic_id = told->assignment->topic_partitions->topic_id;
+        in->topic_partitions->partitions = told->assignment->topic_partitions->partitions;
+        in->topic_partitions->partitions_count = COUNT;
+        in->topic_partitions_count = 1;
+        if (i == 2) { /* And others besides. */
+            in->topic_partitions->partitions = rig_alloc(r, 3 * COUNT, sizeof(int32_t));
+            in->topic_partitions->partitions_count = (size_t)3 * COUNT;
+        }
+        const enum kafka_error e = i == 2 ? KAFKA_INVALID_REQUEST : KAFKA_NONE;
+        cr_assert(eq(i16, send(r, in)->error_code, e), "%d", (int)i);
+        rig_free(r);
+    }
 }
 
 /* ---- records ---- */

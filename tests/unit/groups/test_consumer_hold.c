@@ -156,7 +156,7 @@ Test(consumer_hold, of_the_impatient_none_is_kept_after_one_that_may_have_been_g
 
 /* Java with request.timeout.ms below what heartbeats of its kind are kept for: else it lost its
  * connection with every one. A client that only sends more is not meant. */
-Test(consumer_hold, who_gave_one_up_is_impatient_from_then_on)
+Test(consumer_hold, who_gave_one_up_is_impatient)
 {
     struct rig *r = new_rig();
     const int32_t epoch = join(r, "a")->member_epoch;
@@ -173,6 +173,33 @@ Test(consumer_hold, who_gave_one_up_is_impatient_from_then_on)
     cr_assert(not(call->is_answered));
     rig_pass_ms(r, 1);
     cr_assert(call->is_answered);
+    rig_free(r);
+}
+
+/* Connections also end for other reasons: it is patient again when it has waited some times. Each
+ * time that it gives one up it has to wait more often. */
+Test(consumer_hold, who_has_waited_often_enough_is_patient_again)
+{
+    struct rig *r = new_rig();
+    const int32_t epoch = join(r, "a")->member_epoch;
+    for (int i = 0, before = 0; i < 3; i++) {
+        struct rig_call *call = beat(r, "a", epoch);
+        cr_assert(not(call->is_answered));
+        call->call.is_client_gone = true;
+        rig_cancel(call);
+        (void)rig_answer(beat(r, "a", epoch)); /* Who knows what it was told. */
+        int count = 0;
+        for (bool is_patient = false; !is_patient; count++) {
+            call = beat(r, "a", epoch);
+            rig_pass_ms(r, INTERVAL_MS / 2);
+            is_patient = !call->is_answered;
+            rig_pass_ms(r, INTERVAL_MS);
+            cr_assert(call->is_answered);
+            cr_assert(lt(int, count, 100));
+        }
+        cr_assert(lt(int, before + 3, count), "%d, %d", before, count);
+        before = count;
+    }
     rig_free(r);
 }
 

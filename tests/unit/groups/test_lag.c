@@ -156,6 +156,38 @@ Test(lag, looks_at_a_bounded_number_of_offsets_per_turn)
     end(b);
 }
 
+/* Lines that are looked at in a turn of the loop: now, and the most so far. */
+static uint64_t lines_turn;
+static uint64_t lines_count;
+static uint64_t lines_count_max;
+static const struct shard *lines_shard;
+
+void __real_cluster_partition_submit(struct cluster *c, struct partition_op *op);
+void __wrap_cluster_partition_submit(struct cluster *c, struct partition_op *op);
+
+void __wrap_cluster_partition_submit(struct cluster *c, struct partition_op *op)
+{
+    if (lines_shard != NULL && op->kind == PARTITION_OFFSETS) {
+        const uint64_t turn = lines_shard->counters.turns;
+        lines_count = turn == lines_turn ? lines_count + 1 : 1;
+        lines_turn = turn;
+        lines_count_max = lines_count > lines_count_max ? lines_count : lines_count_max;
+    }
+    __real_cluster_partition_submit(c, op);
+}
+
+/* What is asked of a shard by itself is answered in the same turn. */
+Test(lag, looks_at_a_bounded_number_of_lines_per_turn)
+{
+    struct bench *b = begin(5, 1);
+    lines_shard = b->node.shards[0].s;
+    run_pass(b);
+    cr_assert(eq(u64, metric(b, "coreflume_group_lag_unknown"), 5 * TOPICS), "all");
+    cr_assert(lt(u64, 0, lines_count_max));
+    cr_assert(le(u64, lines_count_max, 64), "before and after its task");
+    end(b);
+}
+
 /* Others that keep a pass waiting are no reason to look less often. */
 Test(lag, rests_by_what_it_did)
 {
