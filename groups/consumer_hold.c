@@ -123,7 +123,7 @@ static void note_given_up(struct consumer_member *m)
     if (m->given_up_count < GIVEN_UP_COUNT_MAX) {
         m->given_up_count++;
     }
-    m->to_wait_count = IMPATIENT_COUNT << m->given_up_count;
+    m->to_wait_count = (uint32_t)IMPATIENT_COUNT << m->given_up_count;
 }
 
 static void on_cancel(struct group_call *call)
