@@ -393,7 +393,7 @@ static void tell_cluster(struct broker *b)
             .id = d->directory_id,
             .device_id = d->fs.device_id,
             .is_flush_shared = d->fs.is_flush_shared,
-            .quiet_fd = d->lock_handle,
+            .quiet_fd = d->quiet_fd,
             .total_size = d->fs.size,
             .space_reserve_size = reserve_of(b, d),
             .recycle_size_max = recycle_of(b, d),

@@ -29,7 +29,7 @@ struct cluster_data_dir {
     struct uuid id;     /* Its directory_id. */
     uint64_t device_id; /* Of its file system: what fails for one directory fails for all on it. */
     bool is_flush_shared;
-    int quiet_fd;        /* Of its LOCK, see storage/flusher.h; 0 = none. */
+    int quiet_fd;        /* See storage/flusher.h; 0 = none. */
     uint64_t total_size; /* Of its file system. */
     /* What is kept free on its file system for deletes and the broker's own needs
      * (storage/space.h); 0 = nothing. */

@@ -152,8 +152,7 @@ struct io_backend_ops {
                          void (*on_name)(void *context, const char *name));
     enum err (*fs_info)(struct io_backend *b, const char *path, struct io_fs_info *ret_info);
     /* Takes an exclusive lock on path (created if missing) until unlock or death of the process.
-     * ERR_LOCKED if a live process has it. The handle is a descriptor of the file, good for
-     * IO_FDATASYNC. */
+     * ERR_LOCKED if a live process has it. */
     enum err (*lock)(struct io_backend *b, const char *path, int *ret_handle);
     void (*unlock)(struct io_backend *b, int handle);
     enum err (*file_size)(struct io_backend *b, const char *path, uint64_t *ret_size);

@@ -343,17 +343,12 @@ fault_fs_info(struct io_backend *backend, const char *path, struct io_fs_info *r
 static enum err fault_lock(struct io_backend *backend, const char *path, int *ret_handle)
 {
     struct io_fault *b = fault_of(backend);
-    enum err e = b->inner->ops->lock(b->inner, path, ret_handle);
-    if (e == ERR_OK) {
-        remember_file(b, *ret_handle, path);
-    }
-    return e;
+    return b->inner->ops->lock(b->inner, path, ret_handle);
 }
 
 static void fault_unlock(struct io_backend *backend, int handle)
 {
     struct io_fault *b = fault_of(backend);
-    forget_file(b, handle);
     b->inner->ops->unlock(b->inner, handle);
 }
 

@@ -124,6 +124,24 @@ static enum err lock_directory(struct opening *o)
     return ERR_OK;
 }
 
+/* LOCK once more, without the lock: the kernel may go on with a flush for some time after a kill
+ * -9, and the lock would be held for as long, so that nobody could start. */
+static enum err open_quiet_file(struct opening *o)
+{
+    struct io_op op = {.kind = IO_OPEN, .path = path_of(o, "LOCK"), .open_flags = IO_OPEN_READ};
+    const enum err e = call(o, &op, "open");
+    o->d.quiet_fd = e == ERR_OK ? op.result_fd : 0;
+    return e;
+}
+
+static void let_go(struct shard *s, const struct data_dir *d)
+{
+    if (d->quiet_fd > 0) {
+        (void)io_call(&s->io, &(struct io_op){.kind = IO_CLOSE, .fd = d->quiet_fd});
+    }
+    io_unlock(&s->io, d->lock_handle);
+}
+
 static enum err check_file_system(struct opening *o)
 {
     enum err e = io_fs_info(&o->s->io, o->path, &o->d.fs);
@@ -420,6 +438,9 @@ static enum err prepare(struct opening *o)
         o->is_locked = e == ERR_OK;
     }
     if (e == ERR_OK) {
+        e = open_quiet_file(o);
+    }
+    if (e == ERR_OK) {
         e = check_file_system(o);
     }
     return e == ERR_OK ? open_format(o) : e;
@@ -428,7 +449,7 @@ static enum err prepare(struct opening *o)
 static void opening_free(struct opening *o)
 {
     if (o->is_locked) {
-        io_unlock(&o->s->io, o->d.lock_handle);
+        let_go(o->s, &o->d);
     }
     free(o->path);
 }
@@ -629,7 +650,7 @@ enum err data_dir_open(struct shard *s,
 
 void data_dir_close(struct shard *s, struct data_dir *d)
 {
-    io_unlock(&s->io, d->lock_handle);
+    let_go(s, d);
     free(d->path);
     *d = (struct data_dir){.path = NULL};
 }

@@ -27,7 +27,8 @@ enum {
 
 struct data_dir {
     char *path;
-    int lock_handle;      /* Of LOCK, which is never written: a flusher's quiet file. */
+    int lock_handle;
+    int quiet_fd;         /* Never written: a flusher's quiet file; 0 = none. */
     struct io_fs_info fs; /* No shared flush, either, if logs/ lies elsewhere. */
     struct uuid cluster_id;
     struct uuid directory_id;

@@ -145,7 +145,7 @@ static void open_env(struct storage_run *run, uint16_t shard)
     *env = (struct part_env){.run = run, .shard = shard};
     enum err e = flusher_new(s,
                              &(struct flusher_options){.is_shared = run->dir.fs.is_flush_shared,
-                                                       .quiet_fd = run->dir.lock_handle,
+                                                       .quiet_fd = run->dir.quiet_fd,
                                                        .context = env,
                                                        .on_failed = on_flusher_failed},
                              &env->flusher);

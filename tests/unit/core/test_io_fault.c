@@ -117,22 +117,6 @@ Test(io_fault, matches_by_path_and_descriptor)
     cr_assert(eq(int, call(&r, &fault, sync_a).result, ERR_OK));
     cr_assert(eq(int, call(&r, &fault, sync_b).result, ERR_IO));
     cr_assert(eq(int, call(&r, &fault, sync_b).result, ERR_OK));
-
-    struct io front;
-    int handle;
-    io_init(&front, &fault.backend);
-    cr_assert(eq(int, io_lock(&front, "/c.log", &handle), ERR_OK));
-    rule = (struct io_fault_rule){.kind = IO_FDATASYNC,
-                                  .fd = IO_FAULT_ANY,
-                                  .path_part = "c.log",
-                                  .at = 1,
-                                  .action = IO_FAULT_FAIL,
-                                  .code = EIO};
-    io_fault_add(&fault, &rule);
-    struct io_op sync_lock = {.kind = IO_FDATASYNC, .fd = handle};
-    cr_assert(eq(int, call(&r, &fault, sync_lock).result, ERR_IO));
-    cr_assert(eq(int, call(&r, &fault, sync_lock).result, ERR_OK));
-    io_unlock(&front, handle);
     finish(&r, &fault);
 }
 

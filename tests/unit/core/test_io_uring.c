@@ -497,19 +497,6 @@ Test(io_uring, wake_ends_the_wait_of_another_ring)
     rig_done(&r);
 }
 
-/* What a shared flush is: of a file that is locked and never written. */
-Test(io_uring, a_lock_can_be_flushed)
-{
-    struct rig r;
-    rig_init(&r);
-    int handle;
-    cr_assert(eq(int, io_lock(&r.io, r.path, &handle), ERR_OK));
-    cr_assert(
-        eq(int, rig_call(&r, (struct io_op){.kind = IO_FDATASYNC, .fd = handle}).result, ERR_OK));
-    io_unlock(&r.io, handle);
-    rig_done(&r);
-}
-
 Test(io_uring, fs_info_of_the_build_directory)
 {
     struct rig r;

@@ -298,6 +298,7 @@ Test(data_dir, logs_on_another_file_system_share_no_flush)
     sim_shard_init(&ss, disk, 1);
     cr_assert(eq(int, data_dir_open(ss.s, "/", 3, why, &d), ERR_OK), "%s", why);
     cr_assert(d.fs.is_flush_shared, "they will be made where the directory is");
+    cr_assert(ne(int, d.quiet_fd, d.lock_handle), "a flush under way keeps no lock");
     data_dir_close(ss.s, &d);
     make_dir(&ss, "/logs");
     cr_assert(eq(int, data_dir_open(ss.s, "/", 3, why, &d), ERR_OK), "%s", why);
