@@ -334,7 +334,6 @@ static bool live(struct life *l)
                             &run->broker);
     sim_check(sim, e == ERR_OK, "broker_new: %s", err_name(e));
     broker_start(run->broker, run, on_started);
-    life_blocking_ends(l);
     machine_poke(&l->machine);
     if (!life_until(l, &run->is_started, "a start")) {
         return false;

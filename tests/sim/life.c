@@ -26,11 +26,6 @@ void life_play_with_capacity(struct life *l)
                           disk_sim_used_size(sim->disk) + sim_between(sim, 4096, 256 << 10));
 }
 
-void life_blocking_ends(struct life *l)
-{
-    l->sim->is_blocking = false;
-}
-
 bool life_step(struct life *l, const char *what)
 {
     enum machine_step step = machine_step(&l->machine);

@@ -27,8 +27,10 @@ struct life;
 struct life_ops {
     /* The machine has started; nothing of the product runs yet. */
     void (*begin)(struct life *l);
-    /* Lives to the end. It begins in blocking code: life_blocking_ends says when that is over. True
-     * if the product stopped in order and gave everything back but the machine. */
+    /* Lives to the end. A crash comes between two steps, or while blocking code waits, at the start
+     * and at the end. True if the product stopped in order and gave everything back but the
+     * machine.
+     */
     bool (*live)(struct life *l);
     /* The machine has crashed: nothing of this life is there any more. */
     void (*crashed)(struct life *l);
@@ -58,8 +60,6 @@ void lives_run(struct life *l, struct sim *sim, const struct life_ops *ops);
  * gave up, or crashed, within crash_steps if they are not 0. */
 bool life_run_tool(struct life *l, uint64_t crash_steps, bool (*run)(struct life *l));
 
-/* From here on the crash comes between two steps. */
-void life_blocking_ends(struct life *l);
 /* One step. False: this life is over. Having nothing to do is a failure that names what. */
 bool life_step(struct life *l, const char *what);
 /* Steps until *is_done. False: this life is over. */

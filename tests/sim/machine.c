@@ -32,7 +32,8 @@ static int64_t log_wall_ms(struct logger *l)
     return clock_wall_ms(&m->sim->clock.clock);
 }
 
-/* Blocking code at start-up: nothing else runs meanwhile, but the crash may come. */
+/* Blocking code at the start and at the end: nothing else runs meanwhile, but the crash may come.
+ */
 static void on_wait(void *context, uint64_t next_us)
 {
     struct machine *m = context;

@@ -317,7 +317,6 @@ static bool live(struct life *l)
     if (!open_data_dir(run)) {
         return false;
     }
-    life_blocking_ends(l);
     for (uint16_t i = 0; i < l->machine.shards_count; i++) {
         open_env(run, i);
     }
