@@ -17,6 +17,7 @@
  * those that did not change (fetch_session.c).
  */
 #include "core/assert.h"
+#include "core/reached.h"
 #include "core/shard.h"
 #include "core/sm.h"
 #include "kafka/handlers/fetch_priv.h"
@@ -514,6 +515,7 @@ static bool step_room(struct fetch *f)
     }
     const uint64_t now_us = f->request->d->s->now_us;
     if (f->is_expired || is_ending(f) || now_us >= f->deadline_us) {
+        reached(f->request->d->s, "fetch_without_room");
         move(f, FETCH_DONE);
         return true;
     }

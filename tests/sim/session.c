@@ -431,11 +431,13 @@ static void open_session(struct read_call *rc, int32_t id)
 }
 
 /* All requests together took so much memory, for as long as this one may wait, that there was no
- * room to look at its partitions: nothing is said of any, and no session is opened. */
+ * room to look at its partitions: nothing is said of any, and no session is opened, or the session
+ * is as it was. Whether that has happened in this run the broker's mark tells. */
 static bool had_no_room(const struct read_call *rc, const struct fetch_response *response)
 {
-    return rc->session_use != SESSION_GOES_ON && rc->items_count > 0 &&
-           response->responses_count == 0 && response->session_id == 0;
+    const int32_t id = rc->session_use == SESSION_GOES_ON ? session_of(rc)->id : 0;
+    return rc->items_count > 0 && response->responses_count == 0 && response->session_id == id &&
+           sim_has_mark(rc->consumer->actor.run->sim, "fetch_without_room");
 }
 
 void session_end_answer(struct read_call *rc, const struct fetch_response *response)
@@ -444,7 +446,11 @@ void session_end_answer(struct read_call *rc, const struct fetch_response *respo
     struct session *s = session_of(rc);
     if (had_no_room(rc, response)) {
         sim_mark(sim, "sim_fetch_had_no_room");
-        *s = (struct session){0};
+        if (rc->session_use == SESSION_GOES_ON) {
+            s->epoch++;
+        } else {
+            *s = (struct session){0};
+        }
         return;
     }
     for (uint32_t i = 0; i < rc->items_count; i++) {

@@ -23,10 +23,8 @@ const char *sim_mode_name(enum sim_mode mode)
 static void on_mark(struct reached *r, const char *name)
 {
     struct sim *sim = (struct sim *)((char *)r - offsetof(struct sim, reached));
-    for (size_t i = 0; i < sim->marks_count; i++) {
-        if (strcmp(sim->marks[i], name) == 0) {
-            return;
-        }
+    if (sim_has_mark(sim, name)) {
+        return;
     }
     assert(sim->marks_count < SIM_MARKS_MAX);
     sim->marks[sim->marks_count++] = name;
@@ -343,6 +341,16 @@ void sim_print_swarm(const struct sim *sim, FILE *out)
         (void)fprintf(out, " %s=%" PRIu64, fields[i].name, value);
     }
     (void)fputc('\n', out);
+}
+
+bool sim_has_mark(const struct sim *sim, const char *name)
+{
+    for (size_t i = 0; i < sim->marks_count; i++) {
+        if (strcmp(sim->marks[i], name) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 void sim_mark(struct sim *sim, const char *name)

@@ -147,6 +147,7 @@ void sim_trace(struct sim *sim, const char *what, uint64_t a, uint64_t b);
 
 /* As reached() in the product. */
 void sim_mark(struct sim *sim, const char *name);
+bool sim_has_mark(const struct sim *sim, const char *name);
 
 /* A line on stderr if the run is verbose. */
 [[gnu::format(printf, 2, 3)]] void sim_say(struct sim *sim, const char *format, ...);
