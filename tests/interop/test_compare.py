@@ -109,21 +109,20 @@ def test_a_row_with_our_broker_on_both_sides():
         told_by_bench(running.get("coreflume"))
 
 
-def test_a_stall_at_the_end_of_a_slot_is_among_the_latencies():
-    """The node stands still over the end: what was due until then is waited for."""
+def test_what_is_under_way_at_the_end_of_a_slot_is_waited_for():
+    """The node stands still for longer than the slot. A generator that starts late finds it awake, and proves nothing then;
+    one that does not wait for what it sent has no answers."""
     with servers.Servers({"coreflume": servers.coreflume}) as running:
         server = running.get("coreflume")
         server.resume()
         server.create("stall", 1)
-        process = subprocess.Popen([str(slots.program("load")), "--broker", server.address, "--topic", "stall", "--rate", "500",
-                                    "--seconds", "1", "--warmup", "0", "--records", "1"], stdout=subprocess.PIPE, text=True)
-        threading.Event().wait(0.5)
         server.pause()
-        threading.Event().wait(1)
+        process = subprocess.Popen([str(slots.program("load")), "--broker", server.address, "--topic", "stall", "--rate", "500",
+                                    "--seconds", "0.5", "--warmup", "0", "--records", "1"], stdout=subprocess.PIPE, text=True)
+        threading.Event().wait(1.5)
         server.resume()
         told = json.loads(process.communicate(timeout=60)[0])
-        equal((told["all_records"], told["errors"]), (500, 0), told)
-        expect(told["p99_us"] > 800000, told)
+        equal((told["all_records"], told["errors"]), (250, 0), told)
 
 
 def told_by_bench(server):
